@@ -17,7 +17,11 @@ import uvloop
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Resource
+from mizzen.runs.checkpoints import CheckpointStore
+from mizzen.server.admission.namespaced_store import NamespacedStore
 from mizzen.server.app import create_app
+from mizzen.server.auth.role_bindings import RoleBindingCache
+from mizzen.server.http.context import ServerContext
 from mizzen.stores.records.vault import Vault
 from mizzen.stores.sqlite.store import SqliteStore
 
@@ -32,19 +36,23 @@ async def open_store(folder: Path) -> SqliteStore:
 
 async def serve(folder: Path) -> None:
     store = await open_store(folder)
-    app = create_app(
-        store=store,
-        blobs=FileBlobs(folder / "blobs"),
+    blobs = FileBlobs(folder / "blobs")
+    context = ServerContext(
+        store=NamespacedStore(store),
+        blobs=blobs,
         identities=store.identities,
         secrets=store.secrets,
         vault=Vault(store.secrets, folder / "secret-key"),
         audit=store.audit,
-        admin_token=TOKEN,
+        bindings=RoleBindingCache(store),
         inference_url="http://127.0.0.1:1",
+        checkpoints=CheckpointStore(blobs.documents),
+        data_dir=folder,
         logs=_no_logs,
         ready=lambda: True,
         now=lambda: datetime.now(UTC),
     )
+    app = create_app(context, admin_token=TOKEN)
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app, lifespan="off", access_log=False, log_config=None, ws="none")

@@ -1,7 +1,7 @@
-"""What is derived from the code: docs/reference/, deploy/crds/, deploy/grafana/, the OpenAPI documents and the
-descriptors of gRPC. The same code always gives the same files.
+"""Generates files from the code: docs/reference/, deploy/crds/, deploy/grafana/, OpenAPI documents, gRPC descriptors.
 
-`python -m tools.gen` writes them; with `--check` it only says which are stale, and exits 1.
+The same code always produces the same files. `python -m tools.gen` writes them; with `--check` it only lists the stale
+ones and exits with 1.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ FOLDERS = (
     "deploy/grafana/*.json",
     "src/mizzen/server/kubernetes/openapi/**/*.json",
 )
-"""Hold nothing but derived files."""
+"""Folders with generated files only."""
 
 
 def files() -> dict[str, str | bytes]:
-    """Path to content, of all of them."""
+    """All generated files, path to content."""
     pages = {name: page() for name, page in PAGES.items()} | kinds.pages() | modules.pages()
     pages |= crds.pages() | openapi.pages() | inference.pages() | kubernetes_openapi.pages() | dashboard.pages()
     return {**pages, **descriptors.files()}
 
 
 def main(arguments: Sequence[str] | None = None, root: Path = ROOT) -> int:
-    parser = argparse.ArgumentParser(prog="tools.gen", description="Write what is derived from the code.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
+    parser = argparse.ArgumentParser(prog="tools.gen", description="Generate files from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is stale")
     options = parser.parse_args(arguments)
     wanted = files()
     stale = [name for name, content in wanted.items() if write(root / name, content, dry=options.check)]
@@ -74,7 +74,7 @@ def remove(path: Path, *, dry: bool) -> bool:
 
 
 def _left_over(root: Path, wanted: Mapping[str, str | bytes]) -> list[str]:
-    """Of kinds and types that are gone."""
+    """Files of kinds and types that no longer exist."""
     there = {path.relative_to(root).as_posix() for pattern in FOLDERS for path in root.glob(pattern)}
     return sorted(there - set(wanted))
 

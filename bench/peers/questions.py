@@ -70,7 +70,7 @@ def v2_grpc(rows: Rows) -> Question:
     """The Open Inference Protocol over gRPC, with numbers as bytes: a message behind its prefix."""
     from mizzen.gateway.grpc.wire import message_types
 
-    message = message_types.of("inference.ModelInferRequest")(model_name="m", raw_input_contents=[raw(rows).body])
+    message = message_types.class_of("inference.ModelInferRequest")(model_name="m", raw_input_contents=[raw(rows).body])
     message.inputs.add(**_tensor(rows))
     data = message.SerializeToString()
     return Question(struct.pack(">BL", 0, len(data)) + data, {"Content-Type": GRPC, "TE": "trailers"})
@@ -166,7 +166,7 @@ def _of_message(body: bytes) -> list[float]:
     """In whichever of the two ways a server answers."""
     from mizzen.gateway.grpc.wire import message_types
 
-    answer = message_types.of("inference.ModelInferResponse").FromString(body)
+    answer = message_types.class_of("inference.ModelInferResponse").FromString(body)
     tensor = answer.outputs[0]
     if not answer.raw_output_contents:
         return [number for _, numbers in tensor.contents.ListFields() for number in numbers]

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mizzen.version import VERSION
+
 if TYPE_CHECKING:
     from mizzen.errors import (
         AlreadyExists,
@@ -35,7 +37,7 @@ __all__ = [
     "Invalid", "Job", "MizzenError", "MizzenWarning", "Model", "ModelFailed", "Monitor", "NoRoom", "NotFound", "Plane",
     "TooLarge", "TrainingFailed", "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
 ]  # fmt: skip
-__version__ = "0.1.0.dev0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

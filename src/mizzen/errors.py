@@ -1,6 +1,6 @@
-"""The whole exception family. No HTTP numbers: `server/http/errors.py` holds the one table of those.
+"""All exceptions of Mizzen. They have no HTTP status codes: `server/http/errors.py` maps them in one table.
 
-Each class has a `reason`, the word that travels on the wire, so that a client raises the class the server raised.
+Each class has a `reason`, which is sent on the wire, so that a client raises the class that the server raised.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing wrong with what somebody sent: where (`spec.replicas`) and what."""
+    """One fault in a request: its path (`spec.replicas`) and a message."""
 
     path: str
     message: str
     reason: str = field(default="", compare=False)
-    """A word for programs, where one of Kubernetes' clients looks for it."""
+    """A machine-readable reason, for Kubernetes clients that expect one."""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class MizzenError(Exception):
-    """Something Mizzen can explain. `hint` says what to do next, where we know it."""
+    """Base of all errors. `hint` says what to do next, if that is known."""
 
     reason: ClassVar[str] = "InternalError"
 
@@ -34,19 +34,19 @@ class MizzenError(Exception):
         self.faults = faults
 
     def __str__(self) -> str:
-        """With every fault and the hint: who prints only this, as a traceback does, must learn what to mend."""
+        """The message with every fault and the hint, since a traceback prints only this."""
         faults = (str(fault) for fault in self.faults if fault.message not in self.message)
         return "\n".join((self.message, *faults, *([f"hint: {self.hint}"] if self.hint else ())))
 
 
 class BadRequest(MizzenError):
-    """What was sent cannot be read at all."""
+    """The request cannot be parsed."""
 
     reason = "BadRequest"
 
 
 class Invalid(MizzenError):
-    """What was sent can be read but breaks rules: `faults` lists all of them."""
+    """The request can be parsed but is invalid: `faults` lists all faults."""
 
     reason = "Invalid"
 
@@ -56,79 +56,79 @@ class Invalid(MizzenError):
 
 
 class Unauthenticated(MizzenError):
-    """Nobody knows who asks: a token is missing, wrong, expired or revoked."""
+    """The caller is not authenticated: the token is missing, wrong, expired or revoked."""
 
     reason = "Unauthorized"
 
 
 class Forbidden(MizzenError):
-    """It is known who asks, and they may not do this."""
+    """The caller is authenticated, but not allowed to do this."""
 
     reason = "Forbidden"
 
 
 class NotFound(MizzenError):
-    """There is no such object, path or version."""
+    """The object, path or version does not exist."""
 
     reason = "NotFound"
 
 
 class AlreadyExists(MizzenError):
-    """The name is taken."""
+    """An object with this name already exists."""
 
     reason = "AlreadyExists"
 
 
 class Conflict(MizzenError):
-    """The object changed since it was read, or its state forbids this."""
+    """The object changed since it was read, or its state does not allow this."""
 
     reason = "Conflict"
 
 
 class Expired(MizzenError):
-    """The place a watch or a listing wants to go on from is no longer kept: list again."""
+    """The position from which a watch or a list should continue is no longer kept: list again."""
 
     reason = "Expired"
 
 
 class TooLarge(MizzenError):
-    """What was sent is larger than the limit that the message names."""
+    """The request is larger than the limit that the message names."""
 
     reason = "RequestEntityTooLarge"
 
 
 class UnsupportedMediaType(MizzenError):
-    """The body is of a type that this path does not read."""
+    """This path does not accept the media type of the body."""
 
     reason = "UnsupportedMediaType"
 
 
 class Unavailable(MizzenError):
-    """Not now: starting, stopping, or nothing ready. Worth trying again."""
+    """Temporarily unavailable: starting, stopping, or nothing is ready. Retry later."""
 
     reason = "ServiceUnavailable"
 
 
 class NoRoom(Unavailable):
-    """The disk is too full to take this. Deleting something helps."""
+    """The disk is too full to store this. Free up space, for example by deleting versions."""
 
     reason = "InsufficientStorage"
 
 
 class DeadlineExceeded(MizzenError):
-    """It took longer than the caller, or the ceiling, allows."""
+    """It took longer than the deadline of the caller, or the maximum, allows."""
 
     reason = "Timeout"
 
 
 class ModelFailed(MizzenError):
-    """The model itself could not load, or raised while it predicted."""
+    """The model could not be loaded, or raised an exception during a prediction."""
 
     reason = "ModelFailed"
 
 
 class TrainingFailed(MizzenError):
-    """A job set that was waited for has failed, or was ended. The message says how, with what it printed last."""
+    """A training job failed or was terminated while the caller waited for it. The message has the end of its output."""
 
     reason = "TrainingFailed"
 

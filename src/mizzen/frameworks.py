@@ -1,8 +1,7 @@
-"""The one table of frameworks: by which files each is known, what trains, serves and shows it, and what has to be
-installed for that.
+"""The table of frameworks: the files that identify each, what trains, serves and monitors it, and what to install.
 
-Standard library only: the plane reads it, and so does a runtime in the user's environment. Packages of others bring
-more, by entry points (`mizzen/plugins.py`): whoever asks for all there are asks `known`.
+Standard library only: the plane reads it, and so does a runtime in the user's environment. Other packages add
+frameworks by entry points (`mizzen/plugins.py`); `known` returns all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Self  # newer than the oldest Python a runtime works with
 
 WORD: Final = re.compile(r"[a-z][-_.a-z0-9]{0,62}")
-"""What a framework may be called."""
+"""The valid names of frameworks."""
 
 
 TRAINER: Final = "train.py"
@@ -30,44 +29,44 @@ TRAINER: Final = "train.py"
 class Framework:
     name: str
     suffixes: tuple[str, ...] = ()
-    """Of its files. Several frameworks may share one: then the content decides."""
+    """The suffixes of its files. If several frameworks share a suffix, the content decides."""
     files: tuple[str, ...] = ()
-    """Names that say by themselves what a folder is."""
+    """File names that identify a folder as a model of this framework."""
     loader: str | None = None
-    """The module of the runtime that serves it; None: nothing does yet."""
+    """The runtime module that serves it; None if it is not served yet."""
     packages: tuple[str, ...] = ()
-    """What the loader imports that is not part of a plain installation."""
+    """Packages that the loader imports and that a plain installation lacks."""
     extra: str | None = None
-    """The extra of this package that brings them."""
+    """The extra of this package that installs them."""
     trainer: str = TRAINER
-    """The file of a version that trains it, for jobs that name no command."""
+    """The file of a version that trains it, for jobs without a command."""
     monitor: str = "scalars"
-    """What shows its training: `tensorboard`, or our own viewer."""
+    """The tool that monitors its training: `tensorboard`, or the built-in viewer."""
 
     begins: tuple[bytes, ...] = ()
-    """How its files begin, whatever they are called."""
+    """Magic bytes at the start of its files, whatever their names."""
     command: str = ""
-    """What installs the packages of a plug-in, in place of an extra."""
+    """The command that installs the packages of a plug-in, in place of an extra."""
     package: str = ""
-    """The package that brings it; empty: it is part of Mizzen."""
+    """The package that provides it; empty if it is part of Mizzen."""
 
     @property
     def install(self) -> str:
         return self.command or (f"pip install 'mizzen[{self.extra}]'" if self.extra else f"pip install {self.package}")
 
-    def told(self) -> dict[str, Any]:
-        """As JSON can carry it."""
+    def to_json(self) -> dict[str, Any]:
+        """The declaration as JSON data."""
         return asdict(self) | {"begins": [begin.hex() for begin in self.begins]}
 
     @classmethod
     def of(cls, told: Mapping[str, Any], name: str, package: str) -> Self:
-        """From what a plug-in of this name and package tells. ValueError says what is wrong with it."""
+        """From the declaration of a plug-in with this name and package. Raises ValueError if it is invalid."""
         unknown = told.keys() - {each.name for each in fields(cls)}
         if unknown:
             raise ValueError(f"a framework has no field {', '.join(sorted(unknown))}")
         if told.get("name") != name or not WORD.fullmatch(name):
             raise ValueError(
-                f"it declares {told.get('name')!r}; the name must be that of the entry point, in lower case"
+                f"it declares {told.get('name')!r}; the name must equal that of the entry point, in lower case"
             )
         if not isinstance(told.get("loader"), str) or not told["loader"]:
             raise ValueError("loader must name the module that loads it")
@@ -78,20 +77,20 @@ class Framework:
 
 def _texts(name: str, given: Any) -> tuple[str, ...]:
     if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
-        raise ValueError(f"{name} must hold texts")
+        raise ValueError(f"{name} must be a list of texts")
     if name == "suffixes" and not all(one.startswith(".") for one in given):
-        raise ValueError("a suffix begins with a dot")
+        raise ValueError("a suffix must begin with a dot")
     return tuple(given)
 
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
 NO_TORCH_PROGRAM: Final = (
-    "weights or a pickled module of PyTorch, without the program: write it with "
+    "PyTorch weights or a pickled module, without the program: save it with "
     "torch.jit.script(model).save('model.pt') or torch.export.save(torch.export.export(model, example), 'model.pt2'), "
-    "or deploy it in a folder with a Python class that makes the module and reads the weights with "
+    "or deploy it in a folder with a Python class that creates the module and loads the weights with "
     "torch.load(path, weights_only=True)"
 )
-"""What to do about a file that cannot be called."""
+"""The message for a file without a callable program."""
 _LOADERS: Final = "mizzen.runtime.frameworks"
 
 TABLE: Final[dict[str, Framework]] = {
@@ -123,12 +122,12 @@ TABLE: Final[dict[str, Framework]] = {
 }  # fmt: skip
 
 NAMES: Final = tuple(TABLE)
-"""Those that are part of Mizzen."""
+"""The built-in frameworks."""
 
 
 def known() -> Mapping[str, Framework]:
-    """All there are, those of plug-ins last. The first call of a process looks for plug-ins, which may take a while."""
-    return TABLE | _plugged()[0]
+    """All frameworks, those of plug-ins last. The first call of a process loads plug-ins, which may take a while."""
+    return TABLE | _load_plugins()[0]
 
 
 def find(name: str) -> Framework | None:
@@ -143,25 +142,25 @@ def trainer(name: str) -> str:
 
 def broken() -> tuple[Broken, ...]:
     """Plug-ins that cannot be used."""
-    return _plugged()[1]
+    return _load_plugins()[1]
 
 
-def unserved(name: str) -> str:
-    """Why nothing here serves this framework, in words."""
+def explain_unserved(name: str) -> str:
+    """A message that says why this framework is not served here."""
     for one in broken():
         if one.name == name:
             return f"the plug-in {one}"
-    return f"nothing here serves framework '{name}'; served are {', '.join(known())}"
+    return f"framework '{name}' is not supported here; supported are {', '.join(known())}"
 
 
 @functools.cache
-def _plugged() -> tuple[dict[str, Framework], tuple[Broken, ...]]:
+def _load_plugins() -> tuple[dict[str, Framework], tuple[Broken, ...]]:
     found: dict[str, Framework] = {}
     faulty = []
     for entry in plugins.entries(plugins.FRAMEWORKS):
         if entry.name in TABLE or entry.name in found:
             owner = found[entry.name].package if entry.name in found else "Mizzen itself"
-            faulty.append(plugins.broken(entry, f"{owner} has a framework of that name"))
+            faulty.append(plugins.broken(entry, f"{owner} already has a framework of that name"))
             continue
         told = plugins.declaration(entry)
         try:

@@ -1,9 +1,9 @@
-"""What other packages bring by Python's entry points: frameworks, and stores of blobs.
+"""Plug-ins of other packages, found by Python entry points: frameworks and blob stores.
 
-A package that cannot be imported, hangs or crashes is told as broken, and harms nobody: the plane has declarations of
-frameworks, which are data, read by a process of its own (`declaration`). A runtime imports what it is to load itself.
+A package that cannot be imported, hangs or crashes is reported as broken and does no harm: a separate process reads the
+declarations of frameworks, which are data (`declaration`). Only a runtime imports the loader that it needs.
 
-Standard library only, like the table of frameworks. Run as a program it is that process: see `main`.
+Standard library only, like the table of frameworks. This module is also the program of that process: see `main`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import Any, Final
 
 FRAMEWORKS: Final = "mizzen.frameworks"
 BLOBS: Final = "mizzen.blobs"
-PATIENCE: Final = 60.0
-"""Seconds that a declaration may take to be read: that imports a package, on a machine that may be busy."""
+IMPORT_TIMEOUT: Final = 60.0
+"""Seconds to read a declaration, which imports a package, perhaps on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A plug-in that is installed and cannot be used."""
+    """A plug-in that is installed but cannot be used."""
 
     group: str
     name: str
@@ -40,7 +40,7 @@ class Broken:
 
 @functools.cache
 def entries(group: str) -> tuple[EntryPoint, ...]:
-    """Those that are installed, by name. What is installed later is seen by the next process."""
+    """The installed entry points of a group, sorted by name. Later installations are seen by the next process only."""
     return tuple(sorted(importlib.metadata.entry_points(group=group), key=lambda entry: entry.name))
 
 
@@ -57,28 +57,30 @@ def broken(one: EntryPoint, error: str) -> Broken:
 
 
 def declaration(one: EntryPoint) -> dict[str, Any] | Broken:
-    """What it declares, as JSON can carry it, read by another process. Blocking."""
+    """The declaration of a plug-in as JSON data, read by another process. Blocking."""
     command = [sys.executable, "-m", "mizzen.plugins", one.group, one.name]
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False)
+        done = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=IMPORT_TIMEOUT, check=False
+        )
     except subprocess.TimeoutExpired:
-        return broken(one, f"it could not be imported within {PATIENCE:.0f} seconds")
+        return broken(one, f"it could not be imported within {IMPORT_TIMEOUT:.0f} seconds")
     except OSError as error:
-        return broken(one, f"it could not be looked at: {error}")
+        return broken(one, f"it could not be examined: {error}")
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
-        return broken(one, said[-1] if said else f"its import ended the process, with code {done.returncode}")
+        return broken(one, said[-1] if said else f"its import ended the process with code {done.returncode}")
     try:
         told = json.loads(done.stdout)
     except ValueError:
-        return broken(one, "its import ended the process without a word")
+        return broken(one, "its import ended the process without output")
     return told if isinstance(told, dict) else broken(one, "it declares nothing")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`python -m mizzen.plugins GROUP NAME`: its declaration on stdout; else why not, in the last line of stderr."""
+    """`python -m mizzen.plugins GROUP NAME`: prints the declaration to stdout, or an error as last line to stderr."""
     answer = os.dup(1)
-    os.dup2(2, 1)  # what it prints while it is imported is no answer
+    os.dup2(2, 1)  # output during the import is not part of the answer
     group, name = arguments
     try:
         found = entry(group, name)
@@ -97,4 +99,4 @@ if __name__ == "__main__":
     sys.stdout.flush()
     code = main(sys.argv[1:])
     sys.stderr.flush()
-    os._exit(code)  # a thread that it has begun must not keep us
+    os._exit(code)  # a thread that the plug-in started must not keep the process alive

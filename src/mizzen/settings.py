@@ -1,6 +1,6 @@
-"""All settings of a plane: one frozen object, read once from file, environment and flags, and passed down.
+"""All settings of a plane: one frozen object, read once from the file, the environment and flags, and passed down.
 
-Standard library only: gateways and the CLI read it and must start fast.
+Standard library only, since gateways and the CLI read it and must start fast.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ORIGIN = re.compile(r"https?://([a-z0-9]([-.a-z0-9]*[a-z0-9])?|\[[0-9a-f:]+\])(:[0-9]{1,5})?", re.IGNORECASE)
 PORTS = ("port", "inference_port", "grpc_port", "tls_port")
 
-WORDS: dict[type[Any], str] = {
+TYPE_NAMES: dict[type[Any], str] = {
     int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts",
 }  # fmt: skip
 
 
-def _setting(default: Any, help_: str) -> Any:
+def _define(default: Any, help_: str) -> Any:
     return field(default=default, metadata={"help": help_})
 
 
@@ -36,131 +36,157 @@ def _setting(default: Any, help_: str) -> Any:
 class Settings:
     """Each field is read from a flag, else from MIZZEN_<FIELD>, else from <field> in <data_dir>/settings.toml."""
 
-    data_dir: str = _setting(".mizzen", "Folder that holds everything the plane keeps.")
-    host: str = _setting(
+    data_dir: str = _define(".mizzen", "The folder for all data of the plane.")
+    host: str = _define(
         "127.0.0.1",
-        "Address of the APIs. Any but loopback needs `inference_tls`, and then the control API is there with TLS only; "
-        "or `insecure`.",
+        "The address that the APIs listen on. Any address but loopback needs `inference_tls` or `insecure`. With "
+        "`inference_tls`, the control API listens on that address with TLS only.",
     )
-    insecure: bool = _setting(
+    insecure: bool = _define(
         False,
-        "Allow another host than loopback without TLS, though tokens then travel unencrypted. Nobody gets in without "
-        "one.",
+        "Allow a host other than loopback without TLS. Tokens are then sent unencrypted. Callers always need a token.",
     )
-    inference_tls: bool = _setting(
-        False, "The inference API speaks TLS, and nothing else: under the plane's own CA, or with `tls_certificate`."
+    inference_tls: bool = _define(
+        False,
+        "Serve the inference API with TLS only, with a certificate of the plane's own CA or with `tls_certificate`.",
     )
-    tls_certificate: str = _setting(
+    tls_certificate: str = _define(
         "",
-        "Certificates (PEM, the server's first) that the inference API shows in place of one of the plane's own CA; "
-        "relative to the data dir. New ones in the file are taken within seconds.",
+        "The certificate chain (PEM, the server's certificate first) of the inference API, in place of one of the "
+        "plane's own CA. The path is relative to the data dir. A changed file is reloaded within seconds.",
     )
-    tls_key: str = _setting("", "The key (PEM, without a password) of `tls_certificate`.")
-    tls_names: tuple[str, ...] = _setting(
+    tls_key: str = _define("", "The private key (PEM, without a password) of `tls_certificate`.")
+    tls_names: tuple[str, ...] = _define(
         (),
-        "More names and addresses of this machine, for the certificates of its own CA. The first is the one that "
-        "others are told to ask.",
+        "Additional names and addresses of this machine, for certificates of its own CA. URLs for other machines use "
+        "the first one.",
     )
-    anonymous: bool = _setting(
-        True, "On loopback, let those without a token read and predict; not see logs, rights, secrets or the audit."
+    anonymous: bool = _define(
+        True,
+        "On loopback, allow callers without a token to read and predict, but not to see logs, rights, secrets or the "
+        "audit log.",
     )
-    cors_origins: tuple[str, ...] = _setting(
+    cors_origins: tuple[str, ...] = _define(
         (),
         "Origins of web pages that may call the inference API from a browser, such as https://app.example; * for all. "
-        "They send a token of their own: cookies are never asked for.",
+        "They must send a token: cookies are never used.",
     )
-    port: int = _setting(8470, "Port of the control API; 0 picks a free one and keeps it.")
-    inference_port: int = _setting(8471, "Port of the inference API; 0 picks a free one and keeps it.")
-    grpc_port: int = _setting(8472, "Port of the inference API over gRPC; 0 picks a free one and keeps it.")
-    tls_port: int = _setting(
-        8473, "Port of the control API with TLS, under a CA of its own; 0 picks a free one and keeps it."
+    port: int = _define(8470, "The port of the control API; 0 picks a free port and keeps it.")
+    inference_port: int = _define(8471, "The port of the inference API; 0 picks a free port and keeps it.")
+    grpc_port: int = _define(8472, "The port of the inference API over gRPC; 0 picks a free port and keeps it.")
+    tls_port: int = _define(
+        8473,
+        "The port of the control API with TLS, with a certificate of the plane's own CA; 0 picks a free port and "
+        "keeps it.",
     )
-    gateways: int = _setting(1, "Number of gateway processes.")
-    gpus: int = _setting(-1, "GPUs of this machine that are shared out; -1: as many as its driver names.")
-    start_timeout: float = _setting(60.0, "Seconds until a start that is not ready counts as failed.")
-    stop_timeout: float = _setting(1.0, "Seconds that requests in flight get to finish when stopping.")
-    queue_limit: int = _setting(16384, "Requests that may wait for one served version in one gateway; beyond it: 503.")
-    queue_bytes: int = _setting(
-        256 << 20, "Bytes of requests that may wait likewise, or be on their way in to one gateway; beyond it: 503."
+    gateways: int = _define(1, "The number of gateway processes.")
+    gpus: int = _define(-1, "The number of GPUs of this machine to use; -1 uses all that the driver reports.")
+    start_timeout: float = _define(60.0, "Seconds after which a start that is not ready fails.")
+    stop_timeout: float = _define(1.0, "Seconds that requests in flight have to finish when the plane stops.")
+    queue_limit: int = _define(
+        16384, "The most requests that may wait for one served version in one gateway; further requests get 503."
     )
-    hold_seconds: float = _setting(30.0, "How long requests wait for a lost replica to come back before they get 503.")
-    held_limit: int = _setting(
-        1024, "Requests that may wait in one gateway for a served version that was scaled to zero; beyond it: 503."
+    queue_bytes: int = _define(
+        256 << 20,
+        "The most bytes of requests that may wait for one served version, or be in transfer, in one gateway; further "
+        "requests get 503.",
     )
-    held_bytes: int = _setting(64 << 20, "Bytes of requests that may wait likewise; beyond it: 503.")
-    max_body_bytes: int = _setting(64 << 20, "Largest request body of the inference API.")
-    default_framework: str = _setting(
-        "", "Framework of models and versions that name none and whose files do not tell; empty: they must."
+    hold_seconds: float = _define(
+        30.0, "Seconds that requests wait for a lost replica to come back before they get 503."
     )
-    log_level: str = _setting("info", "debug, info, warning or error.")
-    log_bytes: int = _setting(32 << 20, "Size at which a log is put aside as <log>.1, and begun anew; each log.")
-    log_files: int = _setting(1, "Logs that are kept put aside, of each process.")
-    log_days: float = _setting(30.0, "Days after which a log goes that nobody writes to any more; 0: never.")
-    access_log: str = _setting(
-        "errors", "Requests of the inference API that are logged: off, errors (5xx only) or all; 'mizzen logs access'."
+    held_limit: int = _define(
+        1024,
+        "The most requests that may wait in one gateway for a version that was scaled to zero; further requests get "
+        "503.",
     )
-    otel_endpoint: str = _setting(
+    held_bytes: int = _define(
+        64 << 20,
+        "The most bytes of requests that may wait for a version that was scaled to zero; further requests get 503.",
+    )
+    max_body_bytes: int = _define(64 << 20, "The largest request body of the inference API, in bytes.")
+    default_framework: str = _define(
         "",
-        "Address of a collector that spans are sent to by OTLP over HTTP, such as http://127.0.0.1:4318; empty: what "
-        "OTEL_EXPORTER_OTLP_ENDPOINT says, else they are sent nowhere.",
+        "The framework of models and versions that do not declare one and whose files do not show it; empty: they must "
+        "declare one.",
     )
-    otel_sample: float = _setting(
-        0.01, "Share of requests that are traced though they bring no traceparent: 0 to 1. Those whose callers trace "
-        "them always are.",
+    log_level: str = _define("info", "The log level: debug, info, warning or error.")
+    log_bytes: int = _define(32 << 20, "The size in bytes at which each log is rotated to <log>.1.")
+    log_files: int = _define(1, "The number of rotated logs to keep for each process.")
+    log_days: float = _define(30.0, "Days after which a log that is no longer written to is deleted; 0: never.")
+    access_log: str = _define(
+        "errors",
+        "Which requests of the inference API to log: off, errors (5xx only) or all. 'mizzen logs access' shows them.",
+    )
+    otel_endpoint: str = _define(
+        "",
+        "The address of a collector to send spans to by OTLP over HTTP, such as http://127.0.0.1:4318; empty: the "
+        "value of OTEL_EXPORTER_OTLP_ENDPOINT. Without either, spans are not sent.",
+    )
+    otel_sample: float = _define(
+        0.01, "The share of requests without a traceparent to trace, from 0 to 1. Requests that their callers trace "
+        "are always traced.",
     )  # fmt: skip
-    oidc_issuer: str = _setting("", "Address of the OpenID Connect issuer whose JWTs are taken; empty: none are.")
-    oidc_audience: str = _setting("", "What a JWT must name as its audience. Needed with oidc_issuer.")
-    oidc_keys: str = _setting(
-        "", "The issuer's public keys: a JWKS file (relative to the data dir) or address; empty: the issuer is asked."
-    )
-    oidc_user_claim: str = _setting("sub", "Claim of a JWT that says who it is; they are then called oidc:<claim>.")
-    oidc_groups_claim: str = _setting("groups", "Claim of a JWT that lists groups, named group:<name> in RoleBindings.")
-    oidc_admin_group: str = _setting("", "Group whose members are admins of the plane; empty: none is.")
-    max_upload_bytes: int = _setting(16 << 30, "Largest file or archive that is taken for a version.")
-    max_unpacked_bytes: int = _setting(32 << 30, "Most bytes that the files of one version may have together.")
-    blob_store: str = _setting(
-        "", "Address of a store that keeps files, too, such as s3://bucket/blobs; empty: the data dir alone has them."
-    )
-    blob_store_endpoint: str = _setting(
-        "", "Where that store answers, such as http://127.0.0.1:9000; empty: as AWS_ENDPOINT_URL says, or by name."
-    )
-    blob_store_region: str = _setting("", "Its region; empty: as AWS_REGION says.")
-    blob_store_secret: str = _setting(
+    oidc_issuer: str = _define("", "The address of the OpenID Connect issuer whose JWTs are accepted; empty: none.")
+    oidc_audience: str = _define("", "The audience that a JWT must have. Required with oidc_issuer.")
+    oidc_keys: str = _define(
         "",
-        "Secret of namespace default with the keys accessKeyId and secretAccessKey that open it; empty: as "
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY say.",
+        "The issuer's public keys: a JWKS file (relative to the data dir) or address; empty: fetched from the issuer.",
     )
-    training_cpus: float = _setting(0.0, "Cores that training jobs may ask for together; 0: all there are.")
-    training_memory_bytes: int = _setting(0, "Bytes of memory that they may ask for together; 0: all there are.")
-    keep_events: int = _setting(
-        10_000, "Changes that are kept for those who watch: whoever is further behind gets 410, and lists again."
+    oidc_user_claim: str = _define(
+        "sub", "The claim of a JWT with the user's name; the user is then named oidc:<claim>."
     )
-    untaken_seconds: float = _setting(
-        60.0, "Seconds after which a connection of the control API is closed whose reader takes nothing."
+    oidc_groups_claim: str = _define(
+        "groups", "The claim of a JWT with the groups, named group:<name> in RoleBindings."
     )
-    garbage_hours: float = _setting(
-        24.0, "Hours that files without a version, and uploads nobody goes on with, are kept."
+    oidc_admin_group: str = _define("", "The group whose members are admins of the plane; empty: none.")
+    max_upload_bytes: int = _define(16 << 30, "The largest file or archive of a version, in bytes.")
+    max_unpacked_bytes: int = _define(32 << 30, "The most bytes of all files of one version together.")
+    blob_store: str = _define(
+        "", "The address of an additional blob store, such as s3://bucket/blobs; empty: files are in the data dir only."
     )
-    environment_tool: str = _setting(
-        "auto", "What installs the packages that versions require: uv, pip, or auto: uv where there is one."
+    blob_store_endpoint: str = _define(
+        "", "The endpoint of the blob store, such as http://127.0.0.1:9000; empty: AWS_ENDPOINT_URL, else by its name."
     )
-    environment_wheels: str = _setting(
-        "", "Folder of wheels (relative to the data dir) that those packages are taken from alone; empty: an index."
+    blob_store_region: str = _define("", "The region of the blob store; empty: AWS_REGION.")
+    blob_store_secret: str = _define(
+        "",
+        "The secret in the namespace default with the keys accessKeyId and secretAccessKey of the blob store; empty: "
+        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
     )
-    environment_minutes: float = _setting(30.0, "Minutes that building one environment may take.")
-    environment_hours: float = _setting(168.0, "Hours that an environment is kept which nothing served needs any more.")
-    disk_low_bytes: int = _setting(
-        512 << 20, "Bytes of the disk that files of versions leave free: below it none are taken (507). 0: no limit."
+    training_cpus: float = _define(0.0, "The CPU cores for all training jobs together; 0: all.")
+    training_memory_bytes: int = _define(0, "The bytes of memory for all training jobs together; 0: all.")
+    keep_events: int = _define(
+        10_000,
+        "The number of changes to keep for watches. A watch that is further behind gets 410 and must list again.",
     )
-    disk_critical_bytes: int = _setting(
-        64 << 20, "Bytes of the disk below which nothing but deletions is written to the store (507). 0: no limit."
+    untaken_seconds: float = _define(
+        60.0, "Seconds after which the control API closes a connection whose client reads nothing."
     )
-    audit_predictions: float = _setting(
+    garbage_hours: float = _define(24.0, "Hours to keep files without a version, and abandoned uploads.")
+    environment_tool: str = _define(
+        "auto", "The installer of the packages that versions require: uv, pip, or auto, which prefers uv."
+    )
+    environment_wheels: str = _define(
+        "",
+        "A folder of wheels (relative to the data dir) as the only source of those packages; empty: a package index.",
+    )
+    environment_minutes: float = _define(30.0, "Minutes that a build of one environment may take.")
+    environment_hours: float = _define(168.0, "Hours to keep an environment that no served version needs.")
+    disk_low_bytes: int = _define(
+        512 << 20, "Free disk space in bytes below which uploads are rejected with 507. 0: no limit."
+    )
+    disk_critical_bytes: int = _define(
+        64 << 20, "Free disk space in bytes below which all writes but deletions are rejected with 507. 0: no limit."
+    )
+    audit_predictions: float = _define(
         0.0,
-        "Share of predictions, 0 to 1, that leave an entry in the audit: who, what, and size and digest of both sides.",
+        "The share of predictions, from 0 to 1, to record in the audit log: the caller, the model, and the sizes and "
+        "digests of request and response.",
     )
-    audit_days: int = _setting(0, "Days that the audit keeps what was allowed; 0: for ever.")
-    audit_refusal_rows: int = _setting(1_000_000, "Refusals that the audit keeps; beyond it the oldest are dropped.")
+    audit_days: int = _define(0, "Days to keep allowed requests in the audit log; 0: forever.")
+    audit_refusal_rows: int = _define(
+        1_000_000, "The number of denied requests to keep in the audit log; the oldest are dropped."
+    )
 
     @property
     def root(self) -> Path:
@@ -168,17 +194,17 @@ class Settings:
 
     @property
     def loopback(self) -> bool:
-        """Are the APIs reachable from this machine only?"""
+        """Whether the APIs are reachable from this machine only."""
         return self.host in LOOPBACK
 
     @property
     def plain_host(self) -> str:
-        """Where the control API answers without TLS: nowhere that others can reach, unless that is meant."""
+        """The address of the control API without TLS: loopback, unless `insecure` allows another."""
         return self.host if self.loopback or self.insecure else LOOPBACK[0]
 
     @property
-    def given_certificate(self) -> tuple[Path, Path] | None:
-        """Files of certificates and key that somebody else made."""
+    def user_certificate(self) -> tuple[Path, Path] | None:
+        """The paths of the user's certificates and key, if set."""
         return (self.root / self.tls_certificate, self.root / self.tls_key) if self.tls_certificate else None
 
     def to_json(self) -> str:
@@ -186,7 +212,7 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What another release wrote, too: settings that this one does not have are none of its business."""
+        """Accepts what another release wrote: unknown settings are ignored."""
         known = cls.__dataclass_fields__
         values: dict[str, Any] = {name: value for name, value in json.loads(text).items() if name in known}
         values |= {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
@@ -194,7 +220,7 @@ class Settings:
 
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Self:
-        """Flags that are not None, over environment, over settings.toml, over defaults. Raises Invalid."""
+        """Flags that are not None take precedence over the environment, settings.toml and defaults. Raises Invalid."""
         given = {name: value for name, value in (flags or {}).items() if value is not None}
         data_dir = str(
             given.get("data_dir") or environ.get("MIZZEN_DATA_DIR") or cls.__dataclass_fields__["data_dir"].default
@@ -204,10 +230,10 @@ class Settings:
             from_file = tomllib.loads(file.read_text()) if file.is_file() else {}
         except ValueError as error:
             raise Invalid(
-                f"{file} is no TOML: {error}", hint="one line for each setting, such as: port = 8470"
+                f"{file} is not valid TOML: {error}", hint="write one setting per line, such as: port = 8470"
             ) from error
         faults: list[Fault] = [
-            Fault(str(file), f"unknown setting '{name}'{_meant(name, cls.__dataclass_fields__)}")
+            Fault(str(file), f"unknown setting '{name}'{_suggestion(name, cls.__dataclass_fields__)}")
             for name in from_file
             if name not in cls.__dataclass_fields__
         ]
@@ -225,9 +251,9 @@ class Settings:
                 try:
                     values[setting.name] = _read(kind, value)
                 except ValueError:
-                    faults.append(Fault(source, f"{setting.name} must be {WORDS[kind]}, not {value!r}"))
+                    faults.append(Fault(source, f"{setting.name} must be {TYPE_NAMES[kind]}, not {value!r}"))
                 break
-        # Absolute from here on: the processes of a plane run in other folders than who started it.
+        # Absolute from here on: the processes of a plane do not run in the folder where it was started.
         settings = cls(**values | {"data_dir": str(Path(data_dir).resolve())})
         faults += settings._faults()
         if faults:
@@ -236,7 +262,7 @@ class Settings:
 
     def _faults(self) -> list[Fault]:
         faults = [
-            Fault(name, f"{getattr(self, name)} is no port: 0 to 65535")
+            Fault(name, f"{getattr(self, name)} is not a port; expected 0 to 65535")
             for name in PORTS
             if not 0 <= getattr(self, name) <= 65535
         ]
@@ -247,19 +273,22 @@ class Settings:
         ]
         if not self.loopback and not self.insecure and not self.inference_tls:
             faults.append(
-                Fault("host", f"{self.host!r} is not loopback: whoever listens on the way sees the tokens; "
+                Fault("host", f"{self.host!r} is not loopback, so tokens could be intercepted; "
                       "encrypt with inference_tls = true (--inference-tls), or set insecure = true (--insecure) "
-                      "if it is meant so")
+                      "to allow it")
             )  # fmt: skip
         faults += self._certificate_faults()
         faults += [
-            Fault("cors_origins", f"{origin!r} is no origin: write scheme, host and port only, as https://app.example")
+            Fault(
+                "cors_origins",
+                f"{origin!r} is not an origin: write scheme, host and port only, such as https://app.example",
+            )
             for origin in self.cors_origins
             if origin != "*" and not _ORIGIN.fullmatch(origin)
         ]
         if self.oidc_issuer and not self.oidc_audience:
             faults.append(
-                Fault("oidc_audience", "required with oidc_issuer: tokens for others must not open this plane")
+                Fault("oidc_audience", "required with oidc_issuer: this plane must reject tokens for other services")
             )
         for name in ("oidc_issuer", "oidc_keys"):
             address = getattr(self, name)
@@ -269,21 +298,28 @@ class Settings:
             urlsplit(self.otel_endpoint).scheme not in ("http", "https") or not urlsplit(self.otel_endpoint).hostname
         ):
             faults.append(
-                Fault("otel_endpoint", f"{self.otel_endpoint!r} is no address, such as http://127.0.0.1:4318")
+                Fault(
+                    "otel_endpoint",
+                    f"{self.otel_endpoint!r} is not an address; expected one such as http://127.0.0.1:4318",
+                )
             )
         if not 0 <= self.otel_sample <= 1:
             faults.append(Fault("otel_sample", "must be 0 to 1"))
         faults += [
             Fault(name, f"must be {least} to 64{more}")
-            for name, least, more in (("gateways", 1, ""), ("gpus", -1, "; -1 is as many as there are"))
+            for name, least, more in (("gateways", 1, ""), ("gpus", -1, "; -1 means all"))
             if not least <= getattr(self, name) <= 64
         ]
         if self.log_level not in ("debug", "info", "warning", "error"):
-            faults.append(Fault("log_level", f"{self.log_level!r} is none of debug, info, warning, error"))
+            faults.append(
+                Fault("log_level", f"{self.log_level!r} is not valid; expected debug, info, warning or error")
+            )
         if self.access_log not in ("off", "errors", "all"):
-            faults.append(Fault("access_log", f"{self.access_log!r} is none of off, errors, all"))
+            faults.append(Fault("access_log", f"{self.access_log!r} is not valid; expected off, errors or all"))
         if self.environment_tool not in ("auto", "uv", "pip"):
-            faults.append(Fault("environment_tool", f"{self.environment_tool!r} is none of auto, uv, pip"))
+            faults.append(
+                Fault("environment_tool", f"{self.environment_tool!r} is not valid; expected auto, uv or pip")
+            )
         above_0 = (
             "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
             "max_body_bytes",
@@ -291,10 +327,10 @@ class Settings:
             "garbage_hours", "environment_minutes", "environment_hours", "audit_refusal_rows", "log_bytes",
         )  # fmt: skip
         faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
-        return [*faults, *self._faults_of_keeping()]
+        return [*faults, *self._retention_faults()]
 
-    def _faults_of_keeping(self) -> Iterator[Fault]:
-        """How much is kept, and how much room that leaves."""
+    def _retention_faults(self) -> Iterator[Fault]:
+        """Faults of the settings about disk space, logs and the audit log."""
         for name in ("disk_low_bytes", "disk_critical_bytes"):
             if getattr(self, name) < 0:
                 yield Fault(name, "must be 0 or more")
@@ -310,26 +346,26 @@ class Settings:
             yield Fault("audit_days", "must be 0 to 36500")
 
     def _certificate_faults(self) -> list[Fault]:
-        """Of files that somebody else made: told before anything is started."""
+        """Faults of the user's certificate files, reported before anything starts."""
         if bool(self.tls_certificate) != bool(self.tls_key):
             missing = "tls_key" if self.tls_certificate else "tls_certificate"
-            return [Fault(missing, "required: tls_certificate and tls_key go together")]
+            return [Fault(missing, "required: tls_certificate and tls_key must be set together")]
         if self.tls_certificate and not self.inference_tls:
-            return [Fault("tls_certificate", "is shown by nobody without inference_tls = true (--inference-tls)")]
-        given = self.given_certificate
+            return [Fault("tls_certificate", "has no effect without inference_tls = true (--inference-tls)")]
+        given = self.user_certificate
         if given is None:
             return []
         from mizzen.web import tls
 
         try:
-            tls.check_shown(tls.context(*given))
+            tls.check_certificate(tls.build_context(*given))
         except (OSError, ValueError) as error:
-            return [Fault("tls_certificate", f"{given[0]} and {given[1]} are no use: {error}")]
+            return [Fault("tls_certificate", f"{given[0]} and {given[1]} cannot be used: {error}")]
         return []
 
 
 def _read(kind: type[Any], value: Any) -> Any:
-    """ValueError when it is of another type. Flags and the file give values, the environment gives texts."""
+    """Raises ValueError for another type. Flags and the file provide typed values, the environment texts."""
     if kind is bool:
         known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
         if isinstance(value, bool):
@@ -352,6 +388,6 @@ def _trustworthy(address: str) -> bool:
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK))
 
 
-def _meant(name: str, known: Collection[str]) -> str:
+def _suggestion(name: str, known: Collection[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean '{close[0]}'?" if close else ""

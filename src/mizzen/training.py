@@ -87,7 +87,7 @@ def save_checkpoint(source: Source, name: str | None = None, step: int | None = 
     _clear_unfinished(folder)
     saving = Path(tempfile.mkdtemp(prefix=f"{_SAVING}{rank()}-{os.getpid()}-", dir=folder))
     try:
-        made = _made(source, saving, name)
+        made = _prepare(source, saving, name)
         target = folder / (name if made == saving else made.name)
         _sync(made)
         os.utime(made)  # the newest is the one that was saved last, whenever its files were written
@@ -108,12 +108,12 @@ def latest_checkpoint() -> Path | None:
 
 def checkpoint_dir() -> Path:
     """Where checkpoints are saved. What is renamed into it is one at once; the rest when the code ends well."""
-    return _made_folder(os.environ.get("MIZZEN_CHECKPOINT_DIR") or "checkpoints")
+    return _make_folder(os.environ.get("MIZZEN_CHECKPOINT_DIR") or "checkpoints")
 
 
 def log_dir() -> Path:
     """Where event files of TensorBoard go, and metrics."""
-    return _made_folder(os.environ.get("MIZZEN_LOG_DIR") or "logs")
+    return _make_folder(os.environ.get("MIZZEN_LOG_DIR") or "logs")
 
 
 def dataset_dir(default: str | os.PathLike[str] | None = None) -> Path | None:
@@ -156,7 +156,7 @@ def _name(source: Source, name: str | None, step: int | None) -> str:
     return f"{stem}-{int(step)}{dot}{suffix}"
 
 
-def _made(source: Source, saving: Path, name: str) -> Path:
+def _prepare(source: Source, saving: Path, name: str) -> Path:
     """What is to be renamed; `saving` itself when there are several files, none of which has the name."""
     wanted = saving / name
     if not callable(source):
@@ -265,7 +265,7 @@ def _alive(pid: str) -> bool:
     return True
 
 
-def _made_folder(name: str) -> Path:
+def _make_folder(name: str) -> Path:
     folder = Path(name)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -83,7 +83,7 @@ def test_two_releases_of_scikit_learn_side_by_side(plane: planes.TestPlane, tmp_
 def test_pythons_and_numpys_that_are_not_ours(plane: planes.TestPlane, tmp_path: Path, python: str, numpy: str) -> None:
     try:
         interpreters.find(python, os.environ)
-    except interpreters.NotHere as absent:
+    except interpreters.NoInterpreter as absent:
         pytest.skip(str(absent))
     name = f"py-{python.replace('.', '-')}"
     (tmp_path / "doubles.py").write_text(DOUBLES)

@@ -68,7 +68,7 @@ def test_seeds_become_ready_when_what_they_call_is_there(
     assert sorted(row[:3] for row in rows[1:]) == [[name, "True", "True"] for name in sorted(graphs)]
     described = kubectl("describe", "mlgraph", "ensemble").out
     assert re.search(r"Reason: +AllReady\n", described)
-    assert re.search(r"Normal +Serving .* generation 1 answers", described)
+    assert re.search(r"Normal +Serving .* generation 1 is serving", described)
 
 
 def test_a_graph_of_commands_is_waited_for_changed_and_deleted(kubectl: Kubectl, plane: planes.TestPlane) -> None:

@@ -22,8 +22,8 @@ from tests.support import planes
 
 SEEDS = CHECKOUT / "examples" / "seeds" / "mlgraph"
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
-EMPTY = "spec.dag[0].route: empty, so every child is taken; for an even split write 'split: {}'"
-KEPT = "spec: what is empty is read as in the file applied last, nulls and all; to say otherwise leave it out"
+EMPTY = "spec.dag[0].route: empty, so every child receives the output; for an even split write 'split: {}'"
+KEPT = "spec: empty fields are read as in the last applied file, nulls included; to change one, leave it out"
 
 MEANT = {
     "experiment": {

@@ -149,7 +149,7 @@ def test_what_is_odd_is_warned_of(kubectl: Kubectl) -> None:
 
 
 def test_what_controllers_write_nobody_else_does(kubectl: Kubectl) -> None:
-    for kind, told in (("Workload", "write the object that owns it"), ("Revision", "change that object itself")):
+    for kind, told in (("Workload", "write the object that owns it"), ("Revision", "change that object instead")):
         sent = {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": "w"}, "spec": {}}
         for words in (("create", "-f", "-"), ("apply", "-f", "-"), ("apply", "--server-side", "-f", "-")):
             refused = kubectl(*words, sent=sent, code=1).err

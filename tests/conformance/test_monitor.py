@@ -73,7 +73,7 @@ def test_without_a_token_a_browser_sees_a_form_and_nothing_else(plane: planes.Te
     for path in ("tool/", "page", "login"):
         browser.open(f"{plane.control_url}{AT}/{path}")
         text = browser.text()
-        assert "Look at the monitor" in text
+        assert "Open the monitor" in text
         assert "aaaaa" not in text
     browser.picture(SHOTS / "monitor-login.png")
 

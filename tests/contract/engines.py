@@ -147,5 +147,5 @@ def hello(address: str) -> int:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(10)
         connection.connect(address.removeprefix("unix:"))
-        (frame,) = framing.Reader().feed(connection.recv(1 << 16))
+        (frame,) = framing.FrameReader().feed(connection.recv(1 << 16))
         return frame.type

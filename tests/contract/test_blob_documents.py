@@ -17,7 +17,8 @@ from mizzen.blobs import backed_documents
 from mizzen.blobs.backed_store import BackedBlobs
 from mizzen.blobs.documents import Documents
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.blobs.store import KeepsDocuments, opened
+from mizzen.blobs.open_store import open_store
+from mizzen.blobs.store import KeepsDocuments
 from mizzen.errors import Invalid, NotFound, Unavailable
 from tests.contract.objects import Away, new_folder, new_s3
 
@@ -260,7 +261,7 @@ def test_a_store_without_documents_leaves_them_here(tmp_path: Path) -> None:
 
 
 def test_a_store_that_cannot_be_opened_takes_no_documents(tmp_path: Path) -> None:
-    blobs = BackedBlobs(tmp_path / "disk", opened("nowhere:///x"))
+    blobs = BackedBlobs(tmp_path / "disk", open_store("nowhere:///x"))
     with pytest.raises(Unavailable, match="no blob store 'nowhere'"):
         blobs.documents.put("a", b"1")
     assert blobs.documents.names() == []

@@ -18,9 +18,9 @@ from mizzen.blobs import open_from_env
 from mizzen.blobs.backed_store import BackedBlobs
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.object_store import ObjectBlobs
-from mizzen.blobs.object_store import opened as open_objects
+from mizzen.blobs.object_store import open_object_store as open_objects
 from mizzen.blobs.object_store_credentials import Credentials
-from mizzen.blobs.store import opened
+from mizzen.blobs.open_store import open_store
 from mizzen.errors import NotFound, Unavailable
 from tests.contract.objects import new_s3
 from tests.support.seaweed import BUCKET, Seaweed, seaweed
@@ -86,7 +86,7 @@ def test_keys_that_are_refused_are_told(s3: Seaweed, tmp_path: Path, change: dic
         "endpoint": given.endpoint, "region": given.region, "access_key_id": given.access_key_id,
         "secret_access_key": given.secret_access_key, **change,
     })  # fmt: skip
-    blobs = BackedBlobs(tmp_path / "disk", opened(f"s3://{BUCKET}/x", wrong))
+    blobs = BackedBlobs(tmp_path / "disk", open_store(f"s3://{BUCKET}/x", wrong))
     with pytest.raises(Unavailable, match=said) as caught:
         blobs.put_bytes(b"weights")
     assert "blob_store_secret" in caught.value.hint
@@ -94,11 +94,11 @@ def test_keys_that_are_refused_are_told(s3: Seaweed, tmp_path: Path, change: dic
 
 
 def test_a_bucket_that_is_not_there_is_no_missing_file(s3: Seaweed, tmp_path: Path) -> None:
-    blobs = BackedBlobs(tmp_path / "disk", opened("s3://no-such-bucket/x", s3.credentials))
+    blobs = BackedBlobs(tmp_path / "disk", open_store("s3://no-such-bucket/x", s3.credentials))
     with pytest.raises(Unavailable, match="no such bucket"):
         blobs.path(f"sha256:{'0' * 64}")
     with pytest.raises(Unavailable, match="NoSuchBucket"):
-        list(blobs.stored_behind())
+        list(blobs.list_behind())
 
 
 @pytest.mark.parametrize("given", ["explicit", "around"])

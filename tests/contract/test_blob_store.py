@@ -14,7 +14,8 @@ import pytest
 from mizzen.blobs.backed_store import BackedBlobs
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.object_store import ObjectBlobs
-from mizzen.blobs.store import BlobStore, Stored, opened
+from mizzen.blobs.open_store import open_store
+from mizzen.blobs.store import BlobStore, Stored
 from mizzen.errors import NotFound, Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.deletion.garbage import collect_garbage
@@ -84,7 +85,7 @@ def test_a_lost_disk_is_filled_again(store: BlobStore, tmp_path: Path) -> None:
     blob = BackedBlobs(tmp_path / "disk", store).put_bytes(b"weights")
     assert store.has(blob.digest), "before it is acknowledged"
     new = BackedBlobs(tmp_path / "another", store)
-    assert [one.digest for one in new.stored_behind()] == [blob.digest]
+    assert [one.digest for one in new.list_behind()] == [blob.digest]
     assert new.hold([blob.digest, digest(b"?")]) == {digest(b"?")}
     assert new.path(blob.digest).read_bytes() == b"weights"
     with new.batch() as several:
@@ -182,7 +183,7 @@ def test_what_comes_must_be_what_it_is_called(tmp_path: Path) -> None:
 
 
 def test_an_address_that_leads_nowhere_ends_no_plane(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    blobs = BackedBlobs(tmp_path / "disk", opened("nowhere:///x"))
+    blobs = BackedBlobs(tmp_path / "disk", open_store("nowhere:///x"))
     assert "no blob store 'nowhere' is installed; there are s3, gs, az, file" in caplog.text
     with pytest.raises(Unavailable, match="no blob store 'nowhere' is installed"):
         blobs.put_bytes(b"weights")

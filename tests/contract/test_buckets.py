@@ -47,7 +47,7 @@ class Followed:
 def fill(server: Seaweed, files: dict[str, bytes]) -> str:
     """The prefix."""
     prefix = f"data-{uuid.uuid4().hex}"
-    store = object_store.opened(f"s3://{BUCKET}", server.credentials)
+    store = object_store.open_object_store(f"s3://{BUCKET}", server.credentials)
     for name, data in files.items():
         obstore.put(store, f"{prefix}/{name}", data)
     return prefix
@@ -62,7 +62,7 @@ def fetch(
 @pytest.mark.parametrize("slash", ["", "/"])
 def test_all_that_is_below_a_prefix_comes_and_nothing_beside_it(s3: Seaweed, tmp_path: Path, slash: str) -> None:
     prefix = fill(s3, FILES)
-    obstore.put(object_store.opened(f"s3://{BUCKET}", s3.credentials), f"{prefix}-beside/no", b"no")
+    obstore.put(object_store.open_object_store(f"s3://{BUCKET}", s3.credentials), f"{prefix}-beside/no", b"no")
     told = Followed()
     fetch(s3, prefix + slash, tmp_path / "dataset", told)
     assert tree(tmp_path / "dataset") == FILES
@@ -77,7 +77,7 @@ def test_one_object_and_a_whole_bucket(s3: Seaweed, tmp_path: Path) -> None:
     fetch(s3, f"{prefix}/deep/er/images.bin", tmp_path / "one")
     assert tree(tmp_path / "one") == {"images.bin": FILES["deep/er/images.bin"]}
     bucket = f"bucket-{uuid.uuid4().hex[:20]}"
-    obstore.put(object_store.opened(f"s3://{bucket}", s3.credentials), "a/b", b"x")
+    obstore.put(object_store.open_object_store(f"s3://{bucket}", s3.credentials), "a/b", b"x")
     buckets.fetch_prefix(bucket, "", tmp_path / "all", s3.credentials, Followed())
     assert tree(tmp_path / "all") == {"a/b": b"x"}
 
@@ -161,7 +161,7 @@ def test_it_goes_on_where_it_was_and_with_what_is_there_now(s3: Seaweed, tmp_pat
         fetch(s3, prefix, target, stop)
     for name, data in tree(target).items():
         assert data == files[name], "what is there is whole"
-    store = object_store.opened(f"s3://{BUCKET}", s3.credentials)
+    store = object_store.open_object_store(f"s3://{BUCKET}", s3.credentials)
     files["00"] = files["00"][::-1]
     obstore.put(store, f"{prefix}/00", files["00"])
     obstore.delete(store, f"{prefix}/01")
@@ -176,7 +176,9 @@ def test_it_goes_on_where_it_was_and_with_what_is_there_now(s3: Seaweed, tmp_pat
 def test_a_part_that_was_damaged_on_the_disk_is_fetched_anew(s3: Seaweed, tmp_path: Path) -> None:
     data = random.Random(5).randbytes(20_000_000)
     prefix, target = fill(s3, {"one": b""}), tmp_path / "dataset"
-    obstore.put(object_store.opened(f"s3://{BUCKET}", s3.credentials), f"{prefix}/one", data, use_multipart=False)
+    obstore.put(
+        object_store.open_object_store(f"s3://{BUCKET}", s3.credentials), f"{prefix}/one", data, use_multipart=False
+    )
 
     def stop(done: int, total: int) -> None:
         if done > 1_000_000:

@@ -73,7 +73,9 @@ def test_a_replica_is_ready_only_as_long_as_it_says_so(world: World, tmp_path: P
         before = await ready(engine, given)
         unready.touch()
         (seen,) = (await observed(engine, given, lambda seen: states(seen) == {"starting"})).replicas
-        assert seen.message.endswith("is not ready: GET /v1/models/scorer said 404"), "it is not asked what it speaks"
+        assert seen.message.endswith("is not ready: GET /v1/models/scorer returned 404"), (
+            "it is not asked what it speaks"
+        )
         assert (seen.pid, seen.protocol) == (before.replicas[0].pid, "v1")
         unready.unlink()
         assert await ready(engine, given) == before

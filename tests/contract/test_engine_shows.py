@@ -28,7 +28,7 @@ def test_a_tool_is_ready_once_its_own_path_says_so(world: World, tmp_path: Path)
         assert await asyncio.to_thread(get, replica.address, "/data/ready") == str(replica.pid).encode()
         unready.touch()
         (seen,) = (await observed(engine, given, lambda seen: states(seen) == {"starting"})).replicas
-        assert seen.message.endswith("is not ready: GET /data/ready said 404")
+        assert seen.message.endswith("is not ready: GET /data/ready returned 404")
         unready.unlink()
         assert (await ready(engine, given)).replicas[0] == replica
         await until(lambda: engine.delete(given))

@@ -135,7 +135,7 @@ def test_the_missing_secret_of_a_dataset_is_told_as_it_was_written(world: World)
         engine, given = world.engine(), training(SLEEPS, secretEnv=secret)
         seen = only(await engine.apply(given))
         assert seen.reason == "SecretNotFound"
-        assert seen.message.startswith("the dataset needs key 'accessKeyId' of secret 's', which is not there: ")
+        assert seen.message.startswith("the dataset needs key 'accessKeyId' of secret 's', which does not exist: ")
         assert await engine.delete(given)
 
     run(world, body)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores.all_pages import each, whole
-from mizzen.stores.pages import PAGE_BYTES, Unread, filled
+from mizzen.stores.pages import PAGE_BYTES, Unread, fill_page
 from mizzen.stores.store import Event, Reads, Store, Where
 from tests.contract.stores import OPENERS, Opener, every_store, on_every_store, opened, take, watching
 
@@ -40,7 +40,7 @@ def test_a_page_holds_what_fits_and_one_in_any_case(sizes: list[int], limit: int
     left = list(enumerate(sizes))
     while left:
         decoded.clear()
-        page, more = filled((Unread(size, partial(decode, index)) for index, size in left), limit, most)
+        page, more = fill_page((Unread(size, partial(decode, index)) for index, size in left), limit, most)
         assert page == [index for index, _ in left[: len(page)]]
         assert decoded == page, "what is not on the page is not decoded"
         assert page
@@ -50,7 +50,7 @@ def test_a_page_holds_what_fits_and_one_in_any_case(sizes: list[int], limit: int
         assert more == bool(left)
         if more and len(page) != limit:
             assert sum(sizes[index] for index in page) + left[0][1] > most, "it would have fitted"
-    assert filled([], limit, most) == ([], False)
+    assert fill_page([], limit, most) == ([], False)
 
 
 async def walked(store: Store, kind: str, limit: int | None) -> list[Resource]:

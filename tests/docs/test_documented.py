@@ -20,13 +20,13 @@ import mizzen
 from mizzen import errors
 from mizzen.cli.app import app
 from mizzen.errors import FAMILY, MizzenError
-from mizzen.gateway.telemetry import metrics
+from mizzen.gateway.telemetry import counters
 from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.catalog import CORE, KINDS, Kind
-from mizzen.kinds.parts.typed_properties import Type
+from mizzen.kinds.parts.typed_properties import ModuleType
 from mizzen.kinds.schema import conditions
 from mizzen.kinds.schema.resource import Part
-from mizzen.server.monitor.routes import for_browsers
+from mizzen.server.monitor.routes import is_for_browsers
 from mizzen.settings import Settings
 from tests.unit.server.harness import serving
 from tools.reference import markdown
@@ -41,7 +41,7 @@ MODULES = {"components": components.TYPES, "traits": traits.TYPES, "policies": p
 GIVES_REASONS = sorted(
     [
         *SOURCE.glob("controllers/**/*.py"), *SOURCE.glob("reconcile/*.py"), *SOURCE.glob("engines/**/*.py"),
-        SOURCE / "kinds" / "catalog.py", SOURCE / "kinds" / "placement.py",
+        SOURCE / "kinds" / "catalog.py", SOURCE / "kinds" / "rules" / "placement.py",
     ]
 )  # fmt: skip
 """Where conditions and their reasons come from."""
@@ -130,11 +130,11 @@ def test_every_setting_is_documented() -> None:
 
 def test_every_condition_and_reason_that_is_given_is_documented_and_no_other() -> None:
     words = {word for file in GIVES_REASONS for word in _words(file.read_text("utf-8"))}
-    documented = set(conditions.TYPES) | set(conditions.REASONS) | set(conditions.HAPPENINGS)
+    documented = set(conditions.TYPES) | set(conditions.REASONS) | set(conditions.EVENT_REASONS)
     assert words - documented == set()
     assert documented - words == set()
     page = _page("conditions.md")
-    tables = {"Types": conditions.TYPES, "Reasons": conditions.REASONS, "Events": conditions.HAPPENINGS}
+    tables = {"Types": conditions.TYPES, "Reasons": conditions.REASONS, "Events": conditions.EVENT_REASONS}
     for section, table in tables.items():
         for word, text in table.items():
             assert text.endswith("."), word
@@ -167,7 +167,7 @@ def test_every_error_is_documented() -> None:
 def test_every_code_of_the_inference_api_is_documented() -> None:
     trees = [ast.parse(file.read_text("utf-8")) for file in sorted(SOURCE.glob("gateway/**/*.py"))]
     numbers = {node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)}
-    codes = {code.value for code in HTTPStatus if code >= HTTPStatus.BAD_REQUEST} | {metrics.GONE}
+    codes = {code.value for code in HTTPStatus if code >= HTTPStatus.BAD_REQUEST} | {counters.GONE}
     assert numbers & codes == set(GATEWAY)
     section = _section(_page("errors.md"), "Inference API")
     assert all(f"| {code} | {text}" in section for code, text in GATEWAY.items())
@@ -224,7 +224,7 @@ def _parts(*models: type[BaseModel]) -> set[type[BaseModel]]:
     return found
 
 
-def _properties(types: Iterable[Type]) -> dict[str, type[BaseModel]]:
+def _properties(types: Iterable[ModuleType]) -> dict[str, type[BaseModel]]:
     return {type_.name: type_.properties for type_ in types}
 
 
@@ -290,7 +290,7 @@ def _named(text: str) -> Iterator[tuple[str, str]]:
 
 def _unlisted(page: str, routes: list[Any]) -> Iterator[str]:
     for route in routes:
-        if for_browsers(route.path):
+        if is_for_browsers(route.path):
             continue
         for method in sorted(route.methods - ({"HEAD"} if "GET" in route.methods else set())):
             # Some paths of Kubernetes are asked for with a slash at the end, too.

@@ -220,9 +220,9 @@ def give_again(plane: planes.TestPlane, acknowledged: Iterable[Answered]) -> Non
 def stored(plane: planes.TestPlane) -> Tally:
     """By state.db."""
     found: Tally = {}
-    with contextlib.closing(state_db.opened(plane.data_dir / state_db.FILE)) as connection:
+    with contextlib.closing(state_db.open_db(plane.data_dir / state_db.FILE)) as connection:
         for graph, uid in uids_of(plane).items():
-            [node] = state_db.states(connection, uid)
+            [node] = state_db.list_states(connection, uid)
             assert node.node == "a"
             assert set(node.state.arms) == set(ARMS)
             found |= {(graph, name): (arm.count, arm.total) for name, arm in node.state.arms.items() if arm.count}
@@ -231,11 +231,11 @@ def stored(plane: planes.TestPlane) -> Tally:
 
 def scored(plane: planes.TestPlane) -> Tally:
     """How well the models of arms did: counted beside the arms, for all whose record was found."""
-    with contextlib.closing(state_db.opened(plane.data_dir / state_db.FILE)) as connection:
+    with contextlib.closing(state_db.open_db(plane.data_dir / state_db.FILE)) as connection:
         return {
             (graph, each.node): (each.rewards, each.reward_sum)
             for graph, uid in uids_of(plane).items()
-            for each in state_db.qualities(connection, uid)
+            for each in state_db.list_qualities(connection, uid)
             if each.node in ARMS
         }
 

@@ -55,7 +55,7 @@ def test_upgrade(tmp_path: Path, version: int, oldest: int, stays: bool) -> None
     models.save_weigher(tmp_path / "model.joblib")
     try:
         run_older(source, data_dir, "up", *planes.FREE_PORTS)
-        assert "warning: the plane that runs is Mizzen 0.0.older" in planes.run_cli(data_dir, "up", "--detach").stderr
+        assert "warning: the running plane is Mizzen 0.0.older" in planes.run_cli(data_dir, "up", "--detach").stderr
         run_older(source, data_dir, "deploy", "model.joblib", "--name", "weigher")
         kill_all_but_runtimes(data_dir)
         [before] = [process.pid for process in planes.members(data_dir)]

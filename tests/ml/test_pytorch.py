@@ -124,7 +124,7 @@ def test_weights_and_pickled_modules_are_no_models(tmp_path: Path, net: making.N
     saved: dict[str, Any] = {"weights.pt": net.state_dict(), "module.pt": net}
     for name, what in saved.items():
         torch.save(what, tmp_path / name)
-        with pytest.raises(LoadError, match=rf"'{name}' is weights or a pickled module of PyTorch"):
+        with pytest.raises(LoadError, match=rf"'{name}' is PyTorch weights or a pickled module"):
             asking.load("pytorch", tmp_path / name, trusted=True)
     torch.save(net.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     with pytest.raises(LoadError, match="weights_only=True"):

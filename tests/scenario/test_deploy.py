@@ -160,7 +160,7 @@ def test_one_of_two_versions_ends_and_the_other_is_scaled(plane: planes.TestPlan
     refused = plane.cli("predict", "twice", "--data", "[[1]]", check=False)
     assert "error: version 1 of 'twice' is not served; 'mizzen serve twice 1' serves it" in refused.stderr
     plane.cli("promote", "twice", "2")
-    assert plane.cli("undeploy", "twice", "--version", "2").stdout == "twice-2 ended\n"  # the last of all may
+    assert plane.cli("undeploy", "twice", "--version", "2").stdout == "twice-2 stopped\n"  # the last of all may
 
 
 def _history(plane: planes.TestPlane, model: str) -> list[dict[str, str]]:

@@ -103,7 +103,7 @@ def test_what_cannot_be_built_shows_its_log_and_the_old_version_goes_on(
         )
         assert patched.status_code == 200, patched.text
     planes.wait_until(lambda: _ready(plane, "old-1")["reason"] == "EnvironmentFailed", "it says why not")
-    assert _ready(plane, "old-1")["message"].endswith("; what answered before goes on")
+    assert _ready(plane, "old-1")["message"].endswith("; the previous replicas keep serving")
     assert _answer(plane, "old-1") == {"thing": 1.0, "ours": 0.0}
     assert "you require thing==9.9" in plane.cli("logs", "old-1", "--build").stdout
 
@@ -139,4 +139,4 @@ def test_a_python_that_is_not_there(plane: planes.TestPlane, tmp_path: Path) -> 
         assert made.json()["python"] == "3.99"
         assert client.post("/model/elsewhere/serve/1", json={}).status_code == 201
     planes.wait_until(lambda: _ready(plane, "elsewhere-1")["reason"] == "EnvironmentFailed", "it says so")
-    assert "there is no Python 3.99 on the plane's machine; found were 3." in _ready(plane, "elsewhere-1")["message"]
+    assert "there is no Python 3.99 on the plane's machine; it has 3." in _ready(plane, "elsewhere-1")["message"]

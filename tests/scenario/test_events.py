@@ -34,8 +34,8 @@ def test_events_tell_the_story_of_deploys(plane: planes.TestPlane, tmp_path: Pat
 
     told = {(one["reason"], one["message"]) for one in events(plane, "answer-1")}
     assert told >= {
-        ("Created", "created Workload answer-1.1"), ("Serving", "version 1 answers"),
-        ("Created", "created Workload answer-1.2"), ("Switched", "version 2 answers instead of version 1"),
+        ("Created", "created Workload answer-1.1"), ("Serving", "version 1 is serving"),
+        ("Created", "created Workload answer-1.2"), ("Switched", "switched from version 1 to version 2"),
         ("Deleted", "deleted Workload answer-1.1"),
     }  # fmt: skip
     assert {(one["reason"], one["message"]) for one in events(plane, "answer")} >= {

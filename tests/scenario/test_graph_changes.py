@@ -106,7 +106,7 @@ def test_a_spec_that_never_gets_ready_leaves_the_old_one_answering(served: Graph
             planes.wait_until(lambda: served.conditions("stays")["NodesReady"][0] == "False", "it was looked at")
             status, reason, message = served.conditions("stays")["Ready"]
             assert (status, reason) == ("True", "Serving")
-            assert message == "generation 1 answers; the one that is asked for is not ready"
+            assert message == "generation 1 is serving; the latest generation is not ready"
             assert "node 'b': " in served.plane.cli("describe", "mlgraph", "stays").stdout
             (tmp_path / "stays.yaml").write_text(
                 yaml.safe_dump(written("stays", {"name": "b", "implementation": never}))

@@ -115,12 +115,12 @@ CASES: dict[str, tuple[list[dict[str, Any]], int, str]] = {
     "bad input of a node": (
         [node("a", "one"), node("b", "picky", "a")],
         502,
-        "node 'b' cannot take what node 'a' gave: ",
+        "node 'b' cannot take the output of node 'a': ",
     ),
     "no route": (
         [node("a", route={"implementation": {"kfservice": "echo"}}), node("b", "echo", "a")],
         502,
-        "node 'a': its router did not say which nodes to take",
+        "node 'a': its router did not name the nodes to take",
     ),
     "no such address": (
         [{"name": "b", "implementation": {"svc": f"127.0.0.1:{graphs.unused_port()}"}}],

@@ -59,7 +59,7 @@ def test_a_model_of_ones_own_says_where_a_request_goes(served: Graphs) -> None:
     assert found[1].outputs == {"x": [3.0, 4.0]}
     assert found[3].outputs == {"b.x": [5.0, 6.0], "c.x": [6.0, 7.0]}
     assert found[9].outputs == {"x": [903.0, 1003.0]}, "what a router gives replaces the message"
-    assert served.ask("own", 5).failure == (502, "node 'a': its router took 'nowhere', which is none of b, c")
+    assert served.ask("own", 5).failure == (502, "node 'a': its router chose 'nowhere', which is not one of b, c")
 
 
 def test_a_join_behind_a_router_waits_for_those_who_were_taken(served: Graphs) -> None:

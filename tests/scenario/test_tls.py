@@ -204,7 +204,7 @@ def test_a_ca_that_does_not_fit_stops_the_start_with_a_hint(tmp_path: Path) -> N
     try:
         done = planes.run_cli(tmp_path / "data", "up", *planes.FREE_PORTS, check=False)
         assert done.returncode == 1
-        assert f"{folder / 'ca-key.pem'} holds no key of ours" in done.stderr
+        assert f"{folder / 'ca-key.pem'} does not contain a valid key" in done.stderr
         assert f"remove {folder}" in done.stderr
         assert planes.members(tmp_path / "data") == []
         shutil.rmtree(folder)

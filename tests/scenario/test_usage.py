@@ -135,7 +135,7 @@ def test_a_log_is_followed_through_the_end_of_the_plane(plane: TestPlane, tmp_pa
         following.stdout.close()
         following.stderr.close()
     assert [line for line in lines if line.startswith("call")] == ["call 1\n", "call 2\n", "call 3\n"]
-    assert told == "model 'talks' is served by talks-1, which printed this:\n"
+    assert told == "model 'talks' is served by talks-1, whose output follows:\n"
 
 
 def _restarts(plane: TestPlane, name: str) -> int:

@@ -25,7 +25,10 @@ class Caller:
 
     def method(self, name: str, service: str = SERVICE, package: str = "inference") -> Callable[..., Any]:
         """A call of one message, named as in the .proto."""
-        request, response = message_types.of(f"{package}.{name}Request"), message_types.of(f"{package}.{name}Response")
+        request, response = (
+            message_types.class_of(f"{package}.{name}Request"),
+            message_types.class_of(f"{package}.{name}Response"),
+        )
         call = self.channel.unary_unary(
             f"/{service}/{name}",
             request_serializer=request.SerializeToString,
@@ -42,7 +45,7 @@ class Caller:
 
     def begun(self, message: Any) -> Any:
         """A call on its way, which has `cancel` and `result`."""
-        request, response = (message_types.of(f"inference.ModelInfer{end}") for end in ("Request", "Response"))
+        request, response = (message_types.class_of(f"inference.ModelInfer{end}") for end in ("Request", "Response"))
         call = self.channel.unary_unary(
             f"/{SERVICE}/ModelInfer",
             request_serializer=request.SerializeToString,
@@ -51,11 +54,11 @@ class Caller:
         return call.future(message, metadata=self.metadata, timeout=PATIENCE)
 
     def check(self, service: str = "") -> Any:
-        request = message_types.of("grpc.health.v1.HealthCheckRequest")
+        request = message_types.class_of("grpc.health.v1.HealthCheckRequest")
         call = self.channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=request.SerializeToString,
-            response_deserializer=message_types.of("grpc.health.v1.HealthCheckResponse").FromString,
+            response_deserializer=message_types.class_of("grpc.health.v1.HealthCheckResponse").FromString,
         )
         return call(request(service=service), metadata=self.metadata, timeout=PATIENCE)
 
@@ -82,7 +85,7 @@ def calling(address: str, **metadata: str) -> Iterator[Caller]:
 def request_of(name: str, rows: Any, tensor: str = "input", **more: Any) -> Any:
     """A ModelInferRequest with raw data."""
     array = np.asarray(rows, np.float64)
-    made = message_types.of("inference.ModelInferRequest")(model_name=name, **more)
+    made = message_types.class_of("inference.ModelInferRequest")(model_name=name, **more)
     made.inputs.add(name=tensor, datatype="FP64", shape=array.shape)
     made.raw_input_contents.append(array.tobytes())
     return made

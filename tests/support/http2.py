@@ -10,7 +10,7 @@ from typing import Self
 from hpack import Decoder
 
 from mizzen.web.http2 import frames
-from mizzen.web.http2.headers import literal
+from mizzen.web.http2.headers import encode_headers
 
 _PATIENCE = 60.0
 
@@ -32,8 +32,8 @@ class Raw:
         """And what their heads and trailers say."""
         self.ended: set[int] = set()
         self.pings = 0
-        settings = frames.settings({frames.INITIAL_WINDOW_SIZE: window})
-        self.send(frames.PREFACE + settings + frames.window_update(0, 1 << 30))
+        settings = frames.encode_settings({frames.INITIAL_WINDOW_SIZE: window})
+        self.send(frames.PREFACE + settings + frames.encode_window_update(0, 1 << 30))
 
     def __enter__(self) -> Self:
         return self
@@ -49,18 +49,18 @@ class Raw:
             (b":method", b"POST"), (b":scheme", b"http"), (b":path", method.encode()), (b":authority", b"localhost"),
             (b"content-type", b"application/grpc"), (b"te", b"trailers"), *more,
         ]  # fmt: skip
-        self.send(frames.frame(frames.HEADERS, frames.END_HEADERS, stream, literal(head)))
+        self.send(frames.encode_frame(frames.HEADERS, frames.END_HEADERS, stream, encode_headers(head)))
 
     def bring(self, stream: int, data: bytes, *, end: bool = False) -> None:
         """`end`: in a frame of its own."""
         size = frames.FRAME_BYTES
-        pieces = [frames.frame(frames.DATA, 0, stream, data[at : at + size]) for at in range(0, len(data), size)]
-        self.send(*pieces, frames.frame(frames.DATA, frames.END_STREAM, stream) if end else b"")
+        pieces = [frames.encode_frame(frames.DATA, 0, stream, data[at : at + size]) for at in range(0, len(data), size)]
+        self.send(*pieces, frames.encode_frame(frames.DATA, frames.END_STREAM, stream) if end else b"")
 
     def heard(self) -> None:
         """Waits until all that was sent has been looked at."""
         before = self.pings
-        self.send(frames.frame(frames.PING, 0, 0, bytes(8)))
+        self.send(frames.encode_frame(frames.PING, 0, 0, bytes(8)))
         while self.pings == before:
             self.take()
 
@@ -102,6 +102,6 @@ class Raw:
         elif kind == frames.PING and flags & frames.ACK:
             self.pings += 1
         elif kind == frames.SETTINGS and not flags & frames.ACK:
-            self.send(frames.frame(frames.SETTINGS, frames.ACK, 0))
+            self.send(frames.encode_frame(frames.SETTINGS, frames.ACK, 0))
         if kind in (frames.DATA, frames.HEADERS) and flags & frames.END_STREAM:
             self.ended.add(stream)

@@ -44,13 +44,16 @@ BROKEN = {
     "raises": ("raise RuntimeError('no licence')", "RuntimeError: no licence"),
     "missing": ("import surely_not_installed", "ModuleNotFoundError: No module named 'surely_not_installed'"),
     "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
-    "crashes": ("import os; os._exit(0)", "its import ended the process without a word"),
-    "killed": ("import os; os.kill(os.getpid(), 9)", "its import ended the process, with code -9"),
+    "crashes": ("import os; os._exit(0)", "its import ended the process without output"),
+    "killed": ("import os; os.kill(os.getpid(), 9)", "its import ended the process with code -9"),
     "nothing": ("pass", "AttributeError: module 'broken_nothing' has no attribute 'DECLARED'"),
     "other": ("DECLARED = 7", "AttributeError: 'int' object has no attribute 'told'"),
     "loaderless": (f"{DECLARES} 'loaderless')", "loader must name the module"),
     "renamed": (f"{DECLARES} 'x', loader='y')", "it declares 'x'"),
-    "chatty": (f"print('hello')\n{DECLARES} 'chatty', suffixes=('odd',), loader='y')", "a suffix begins with a dot"),
+    "chatty": (
+        f"print('hello')\n{DECLARES} 'chatty', suffixes=('odd',), loader='y')",
+        "a suffix must begin with a dot",
+    ),
 }
 """By name: the code of a package, and what is said of it."""
 
@@ -106,7 +109,8 @@ def test_all_that_is_installed_is_known_and_what_is_broken_harms_nobody(
     assert known == [*frameworks.NAMES, "lookup"]
     assert broken.keys() == {*BROKEN, "onnx"}
     assert (
-        broken.pop("onnx") == "'onnx' of the package broken-thief is broken: Mizzen itself has a framework of that name"
+        broken.pop("onnx")
+        == "'onnx' of the package broken-thief is broken: Mizzen itself already has a framework of that name"
     )
     for name, told in broken.items():
         assert told.startswith(f"'{name}' of the package broken-{name} is broken: ")
@@ -124,6 +128,6 @@ def test_a_runtime_loads_what_a_plugin_brings_or_says_why_not(
 
 
 def test_a_declaration_survives_being_told() -> None:
-    given = Framework("x", (".x",), ("X",), "a.b", ("c",), begins=(b"\x00\xff",), command="go").told()
+    given = Framework("x", (".x",), ("X",), "a.b", ("c",), begins=(b"\x00\xff",), command="go").to_json()
     found = Framework.of(json.loads(json.dumps(given)), "x", "pack")
     assert (found.begins, found.package, found.install) == ((b"\x00\xff",), "pack", "go")

@@ -34,7 +34,7 @@ def test_every_fault_is_named_with_its_source(tmp_path: Path) -> None:
         ({"port": 9, "inference_port": 9}, "inference_port: is the same as port, 9"),
         ({"port": 8473}, "tls_port: is the same as port, 8473"),
         ({"inference_port": 9, "tls_port": 9}, "tls_port: is the same as inference_port, 9"),
-        ({"tls_port": 65536}, "tls_port: 65536 is no port"),
+        ({"tls_port": 65536}, "tls_port: 65536 is not a port"),
     ],
 )
 def test_each_api_needs_a_port_of_its_own(tmp_path: Path, ports: dict[str, int], says: str) -> None:
@@ -49,7 +49,7 @@ def test_any_number_of_ports_may_be_picked(tmp_path: Path) -> None:
 
 def test_a_broken_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text("port = \n")
-    with pytest.raises(Invalid, match=r"settings\.toml is no TOML"):
+    with pytest.raises(Invalid, match=r"settings\.toml is not valid TOML"):
         Settings.load({"data_dir": str(tmp_path)}, {})
 
 
@@ -57,21 +57,23 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
 def test_given_certificates_are_looked_at_before_anything_starts(tmp_path: Path, given: tuple[str, ...]) -> None:
     (tmp_path / "none.pem").write_text("nothing")
     files = dict.fromkeys(given, "none.pem")
-    with pytest.raises(Invalid, match=r"go together|are no use"):
+    with pytest.raises(Invalid, match=r"must be set together|cannot be used"):
         Settings.load({"data_dir": str(tmp_path), "inference_tls": True, **files}, {})
-    with pytest.raises(Invalid, match=r"go together|without inference_tls"):
+    with pytest.raises(Invalid, match=r"must be set together|without inference_tls"):
         Settings.load({"data_dir": str(tmp_path), **files}, {})
 
 
 def test_a_certificate_out_of_date_is_told_before_anything_starts(tmp_path: Path) -> None:
     """Else nobody would say why the plane does not become ready: who asks whether it is checks the certificate."""
     long_ago, root = datetime.now(UTC) - timedelta(days=800), tls_issuance.new_key()
-    pair = tls_issuance.server(
-        tls_issuance.general_names(("a",)), tls_issuance.Pair(tls_issuance.authority(root, long_ago), root), long_ago
+    pair = tls_issuance.issue_server(
+        tls_issuance.general_names(("a",)),
+        tls_issuance.KeyPair(tls_issuance.issue_authority(root, long_ago), root),
+        long_ago,
     )
     (tmp_path / "c.pem").write_bytes(tls_issuance.certificate_text(pair.certificate))
     (tmp_path / "k.pem").write_bytes(tls_issuance.key_text(pair.key))
-    with pytest.raises(Invalid, match="are no use: certificate has expired"):
+    with pytest.raises(Invalid, match="cannot be used: certificate has expired"):
         Settings.load(
             {"data_dir": str(tmp_path), "inference_tls": True, "tls_certificate": "c.pem", "tls_key": "k.pem"}, {}
         )
@@ -149,7 +151,7 @@ def test_what_the_access_log_holds(tmp_path: Path, logged: str) -> None:
 def test_an_access_log_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Invalid) as refused:
         Settings.load({"data_dir": str(tmp_path)}, {"MIZZEN_ACCESS_LOG": "everything"})
-    assert "'everything' is none of off, errors, all" in str(refused.value)
+    assert "'everything' is not valid; expected off, errors or all" in str(refused.value)
 
 
 def test_what_another_release_wrote() -> None:

@@ -9,10 +9,10 @@ import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
 from mizzen.kinds.schema import columns
-from mizzen.kinds.schema.columns import Described
+from mizzen.kinds.schema.columns import ColumnSchema
 from mizzen.kinds.schema.crd_schema import schema_of
 from mizzen.kinds.schema.resource import API_VERSION
-from mizzen.server.kubernetes.discovery import SCALED
+from mizzen.server.kubernetes.discovery import SCALABLE_KINDS
 
 GROUP, VERSION = API_VERSION.split("/")
 
@@ -40,7 +40,7 @@ def crd(kind: Kind) -> dict[str, Any]:
             "versions": [
                 {
                     "name": VERSION, "served": True, "storage": True,
-                    "subresources": {"status": {}, "scale": SCALE if kind.name in SCALED else None},
+                    "subresources": {"status": {}, "scale": SCALE if kind.name in SCALABLE_KINDS else None},
                     "additionalPrinterColumns": _columns(kind),
                     "selectableFields": [{"jsonPath": f".{path}"} for path in kind.indexed] or None,
                     "schema": {"openAPIV3Schema": schema},
@@ -84,7 +84,7 @@ def _columns(kind: Kind) -> list[dict[str, Any]]:
     return [*(_column(column) for column in found if not column.column.wide), AGE, *wide]
 
 
-def _column(column: Described) -> dict[str, Any]:
+def _column(column: ColumnSchema) -> dict[str, Any]:
     path = column.column.path
     if path.startswith(columns.CONDITION):
         wanted = path.removeprefix(columns.CONDITION)

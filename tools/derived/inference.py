@@ -1,7 +1,7 @@
 """src/mizzen/gateway/http/openapi.json: the inference API as an OpenAPI 3.0 document, from the paths of the gateway.
 
-Each path of `mizzen.gateway.request.url_paths` needs a row in `ANSWERS`, under what it asks for. Paths that name a
-namespace, or a version, are operations of their own, since OpenAPI knows no optional parts of a path.
+Each path of `mizzen.gateway.request.url_paths` needs a row in `ANSWERS`. Paths with a namespace or a version are
+separate operations, because OpenAPI has no optional parts of a path.
 """
 
 from __future__ import annotations
@@ -22,53 +22,53 @@ from tools.derived.shapes import FLAG, NUMBER, OPEN, Schema, closed, many, maybe
 
 PATH = "src/mizzen/gateway/http/openapi.json"
 ABOUT = """\
-The Open Inference Protocol (V2) in JSON or with binary tensors, with the extensions that `/v2` lists; and V1, as TF
-Serving and KServe have it. Paths without a namespace mean `default`. A version in a path may be an alias; a label is
-one. Bodies may be packed with gzip or deflate, and are read as JSON whatever type they are said to be. Every error is
-`{"error": text}`. Wherever it goes, a request that is no HTTP, comes too slowly or is too large is refused with 400,
-408, 413 or 431; one whose Transfer-Encoding is more than chunked, with 501."""
+The Open Inference Protocol (V2) in JSON or with binary tensors, with the extensions that `/v2` lists; and V1, as in TF
+Serving and KServe. Paths without a namespace mean `default`. A version in a path may be an alias; a label is an alias.
+Bodies may be compressed with gzip or deflate, and are read as JSON whatever their content type. Every error is
+`{"error": text}`. On any path, a request that is malformed, too slow or too large is rejected with 400, 408, 413 or
+431, and one with a Transfer-Encoding other than chunked with 501."""
 TAGS = {
     "server": "The gateway itself.",
-    "models": "What is served, and what it answers.",
-    "repository": "What could be served, as Triton's clients ask for it.",
-    "v1": "The same in V1.",
+    "models": "Served models and predictions.",
+    "repository": "Model repository, for Triton clients.",
+    "v1": "The V1 protocol.",
 }
 NAMED = {
     "namespace": "The namespace.",
     "model": "A model, an InferenceModel or an MLGraph, by its name.",
-    "version": "A version that is served, or an alias.",
+    "version": "A served version, or an alias.",
     "label": "An alias.",
 }
 HEADERS = {
-    "If-None-Match": "The ETag of a document that is there already: 304 when it is still the same.",
-    "Inference-Header-Content-Length": "How long the JSON is, where the data of inputs follows it as bytes.",
-    "Mizzen-Request-Id": "What the request is called, unless its body has an `id`: 1 to 128 visible characters, else "
-    "one is made up. `X-Request-Id` means the same. Every answer has it.",
-    "traceparent": "W3C trace context, handed on to the model with `tracestate`; ignored when it is not valid.",
-    "Mizzen-Timeout-Ms": "Milliseconds to wait for an answer, more than 0, if less than the server's own limit.",
+    "If-None-Match": "The ETag of the client's copy: 304 if the document is unchanged.",
+    "Inference-Header-Content-Length": "Length of the JSON part, if binary input data follows it.",
+    "Mizzen-Request-Id": "Id of the request, unless its body has an `id`: 1 to 128 visible characters. If absent, "
+    "the gateway generates one. `X-Request-Id` means the same. Every response has it.",
+    "traceparent": "W3C trace context, passed on to the model with `tracestate`; ignored if it is not valid.",
+    "Mizzen-Timeout-Ms": "Timeout in milliseconds, above 0; the server's own limit is an upper bound.",
 }
 PATTERNS = {
     "Inference-Header-Content-Length": "^[0-9]{1,12}$",
     "Mizzen-Timeout-Ms": r"^(?![0.]+$)[0-9]{1,12}(\.[0-9]{1,12})?$",
 }
-"""Of headers that are numbers, as texts."""
+"""Patterns of numeric headers, which are strings in OpenAPI."""
 MEANT = {
-    400: "The request cannot be read, or does not fit what the model takes.",
-    401: "A token is needed, or this one is not good.",
-    403: "These rights do not reach that far, or the request comes from a page of somebody else.",
-    404: "There is no such model or version.",
-    408: "The request took too long to come in.",
-    409: "What is there is in the way.",
+    400: "The request is malformed, or does not match the model's inputs.",
+    401: "The token is missing or not valid.",
+    403: "The caller lacks the right, or the request comes from a foreign web page.",
+    404: "The model or version does not exist.",
+    408: "The request arrived too slowly.",
+    409: "The request conflicts with the current state.",
     413: "The body is too large.",
-    415: "The body is packed in a way that cannot be read.",
-    422: "What it says cannot be, or does not fit what is known of the request.",
-    429: "The caller's limit is used up for now; `Retry-After` says when to come again.",
+    415: "The body has an unsupported content encoding.",
+    422: "The values are not valid, or contradict the record of the request.",
+    429: "The caller's rate limit is exceeded; `Retry-After` says when to retry.",
     500: "The model raised an error.",
-    502: "The process that worked on it was lost.",
-    503: "Nothing there is ready now, or too much waits; `Retry-After` says when to come again.",
-    504: "It took longer than it may.",
+    502: "The process that handled the request was lost.",
+    503: "No replica is ready, or the queue is full; `Retry-After` says when to retry.",
+    504: "The deadline passed.",
 }
-"""Errors by code, in words."""
+"""Descriptions of errors by status code."""
 
 BYTES = "application/octet-stream"
 SIGNATURE = "serving_default"
@@ -77,14 +77,14 @@ _TENSOR: dict[str, Schema] = {
     "name": {**text(), "minLength": 1},
     "shape": many({**NUMBER, "minimum": 0, "maximum": v2.MAX_ELEMENTS}),
     "datatype": {"type": "string", "enum": list(v2.Datatype.__args__)},  # type: ignore[attr-defined]
-    "data": {"type": "array", "items": {}, "description": "The values, in rows or flat."},
+    "data": {"type": "array", "items": {}, "description": "The values, nested or flat."},
 }
 _NAMED: Schema = {**_TENSOR["name"], "maxLength": v2.MAX_NAME}
 _GIVEN: dict[str, Schema] = {**_TENSOR, "name": _NAMED, "shape": {**_TENSOR["shape"], "maxItems": v2.MAX_DIMS}}
 _SHAPED = many({**NUMBER, "description": "-1: any size."})
 
 SHAPES: dict[str, Schema] = {
-    "Error": needs(shape("Of every error.", error=text("What is wrong, for people.")), "error"),
+    "Error": needs(shape("The body of every error.", error=text("Readable message.")), "error"),
     "Index": needs(shape("", name=text(), status=text("`alive`"), links=many(text())), "name", "status", "links"),
     "Health": needs(shape("", status=text("`ok`")), "status"),
     "Live": needs(shape("", live=FLAG), "live"),
@@ -93,21 +93,22 @@ SHAPES: dict[str, Schema] = {
                             "extensions"),
     "ModelList": needs(shape("", models=many(ref("ListedModel"))), "models"),
     "ListedModel": needs(
-        shape("", name=text(), version=text("The one that answers to the name."), ready=FLAG), "name", "version",
+        shape("", name=text(), version=text("The version that answers to the name."), ready=FLAG), "name", "version",
         "ready",
     ),
     "ModelReady": needs(
-        shape("", name=text(), ready=FLAG, reason=text("Why a call would wait for a replica; absent: it would not.")),
+        shape("", name=text(), ready=FLAG,
+        reason=text("Why a call would wait for a replica. Absent: it would not wait.")),
         "name", "ready",
     ),
     "TensorMetadata": needs(shape("", name=text(), datatype=text(), shape=_SHAPED), "name", "datatype", "shape"),
     "ModelMetadata": needs(
         shape(
             "",
-            name=text(), versions=many(text()), platform=text("What loads it."),
-            inputs={**many(ref("TensorMetadata")), "description": "Empty: it takes what it is given."},
+            name=text(), versions=many(text()), platform=text("The framework that loads it."),
+            inputs={**many(ref("TensorMetadata")), "description": "Empty: it accepts any inputs."},
             outputs=many(ref("TensorMetadata")),
-            parameters={**OPEN, "description": "`table`: a tensor of rows that may be sent in place of all inputs."},
+            parameters={**OPEN, "description": "`table`: a tensor of rows that may replace all inputs."},
         ),
         "name", "versions", "platform", "inputs", "outputs",
     ),
@@ -117,11 +118,11 @@ SHAPES: dict[str, Schema] = {
         shape(
             "",
             inputs={**many(ref("InputTensor")), "minItems": 1, "maxItems": v2.MAX_TENSORS},
-            id=maybe({**text("Comes back with the answer."), "maxLength": v2.MAX_ID}),
-            parameters=maybe({**OPEN, "description": "`timeout`: how long it may take, in microseconds. "
-                                                     "`binary_data_output`: all outputs as bytes behind the JSON."}),
+            id=maybe({**text("Returned with the response."), "maxLength": v2.MAX_ID}),
+            parameters=maybe({**OPEN, "description": "`timeout` in microseconds. "
+                                                     "`binary_data_output`: all outputs as bytes after the JSON."}),
             outputs={**maybe({**many(ref("RequestedOutput")), "maxItems": v2.MAX_TENSORS}),
-                     "description": "Only these; all, if absent."},
+                     "description": "Return only these outputs. Absent: all."},
         ),
         "inputs",
     ),
@@ -129,24 +130,26 @@ SHAPES: dict[str, Schema] = {
     "InferResponse": needs(
         shape(
             "",
-            model_name=text(), model_version=text("The version that answered, also to a name or an alias."),
-            id=text("As it was sent, or a new one."), outputs=many(ref("OutputTensor")),
-            parameters={**OPEN, "description": "Of a graph: which `nodes` were taken, and which children `routing` "
-                                               "took. Of a default answer: why."},
+            model_name=text(),
+            model_version=text("The version that answered, even if the request used a name or an alias."),
+            id=text("The id of the request, or a new one."), outputs=many(ref("OutputTensor")),
+            parameters={**OPEN, "description": "For a graph: the `nodes` that ran, and the `routing` choices. "
+                                               "For a default response: the reason."},
         ),
         "model_name", "model_version", "id", "outputs",
     ),
     "Explained": needs(
         shape(
             "Either `answer` and `parameters`, or `error` and `code`.",
-            answer=ref("InferResponse"), parameters={**OPEN, "description": "Of the answer."},
-            error=text("What went wrong."), code={**NUMBER, "description": "What infer would have answered."},
+            answer=ref("InferResponse"), parameters={**OPEN, "description": "Parameters of the response."},
+            error=text("The error message."), code={**NUMBER,
+            "description": "The status code that infer would return."},
             took_ms={"type": "number"},
-            nodes={**many(ref("ExplainedCall")), "description": "Each call, in the order of time."},
-            taken={**many(text()), "description": "Nodes that got a message."},
+            nodes={**many(ref("ExplainedCall")), "description": "All calls in chronological order."},
+            taken={**many(text()), "description": "Nodes that received a message."},
             routing=many(needs(shape(
-                "A choice.", node=text(), chosen=many(text()),
-                probability={"type": "number", "description": "How likely it was, where that is known."},
+                "A routing choice.", node=text(), chosen=many(text()),
+                probability={"type": "number", "description": "Probability of the choice, if known."},
             ), "node", "chosen")),
         ),
         "took_ms", "nodes", "taken", "routing",
@@ -155,38 +158,39 @@ SHAPES: dict[str, Schema] = {
         shape(
             "Either `outputs` or `error`.",
             node=text(), phase={"type": "string", "enum": ["merge", "implementation", "route"]},
-            began_ms={"type": "number", "description": "Since the request."}, took_ms={"type": "number"}, code=NUMBER,
-            outputs={**many(OPEN), "description": "Tensors; of large ones, without `data`."}, error=text(),
+            began_ms={"type": "number", "description": "Milliseconds since the request."}, took_ms={"type": "number"},
+            code=NUMBER,
+            outputs={**many(OPEN), "description": "Tensors; large ones without `data`."}, error=text(),
         ),
         "node", "phase", "began_ms", "took_ms", "code",
     ),
     "FeedbackRequest": {**needs(
         closed(shape(
             "`reward` or `truth` is needed.",
-            id={**text("Of the request: as it was sent, or as its answer has it."), "minLength": 1,
+            id={**text("Id of the request, as sent or as in its response."), "minLength": 1,
                 "maxLength": routes.MAX_ID},
             reward={"type": "number", "minimum": 0, "maximum": 1},
             truth={"anyOf": [*({"type": each} for each in ("number", "string", "boolean", "object")), many({})],
-                   "description": "What the answer should have been: the values of its first output, or an object of "
-                                  "them by the names of outputs. Without a reward, it is compared with the answer."},
-            user={**text("Whom the request was for."), "maxLength": v2.MAX_CITED},
-            routing={**text("The parameter of that name of the answer: needed where no record of the request is "
-                            "left."), "maxLength": routes.MAX_ROUTING},
+                   "description": "The correct response: the values of its first output, or an object of values by "
+                                  "output name. Without a reward, it is compared with the response."},
+            user={**text("The user of the request."), "maxLength": v2.MAX_QUOTED},
+            routing={**text("The `routing` parameter of the response; required if the plane has no record of the "
+                            "request."), "maxLength": routes.MAX_ROUTING},
         )),
         "id",
     ), "anyOf": [{"required": ["reward"]}, {"required": ["truth"]}]},
     "FeedbackTaken": needs(
         shape("", id=text(), reward={"type": "number"},
-              counted={**FLAG, "description": "false: the same was given before."}),
+              counted={**FLAG, "description": "False: the same feedback was given before."}),
         "id", "reward", "counted",
     ),
     "ConfiguredTensor": needs(shape("", name=text(), data_type=text("`TYPE_FP64` and the like."), dims=_SHAPED), "name",
                               "data_type", "dims"),
     "ModelConfig": needs(
         shape(
-            "Triton's model configuration, as far as there is anything like it here.",
+            "Triton's model configuration, as far as it applies.",
             name=text(), platform=text(), backend=text(), version_policy=OPEN, dynamic_batching=OPEN,
-            max_batch_size={**NUMBER, "description": "0: requests are not batched, and dims begin with the rows."},
+            max_batch_size={**NUMBER, "description": "0: no batching, and dims include the rows."},
             input=many(ref("ConfiguredTensor")), output=many(ref("ConfiguredTensor")),
         ),
         "name", "platform", "backend", "version_policy", "max_batch_size", "input", "output",
@@ -194,41 +198,41 @@ SHAPES: dict[str, Schema] = {
     "Duration": needs(shape("", count=NUMBER, ns=NUMBER), "count", "ns"),
     "ModelStatistics": needs(
         shape(
-            "Of one version, since this gateway began.",
+            "Statistics of one version since this gateway started.",
             name=text(), version=text(),
             last_inference={**NUMBER, "description": "Milliseconds since 1970; 0: never."},
             inference_count=NUMBER, execution_count={**NUMBER, "description": "Batches."},
             inference_stats={
                 "type": "object", "additionalProperties": ref("Duration"),
-                "description": "Requests that succeeded and failed; waits and time in the model of the servers behind.",
+                "description": "Successful and failed requests; queue time and compute time of the servers.",
             },
             batch_stats=many(OPEN), memory_usage=many(OPEN),
         ),
         "name", "version", "last_inference", "inference_count", "execution_count", "inference_stats",
     ),
     "Statistics": needs(shape("", model_stats=many(ref("ModelStatistics"))), "model_stats"),
-    "IndexRequest": shape("", ready={**FLAG, "description": "Only what is ready."}),
+    "IndexRequest": shape("", ready={**FLAG, "description": "Only ready models."}),
     "IndexedModel": needs(
         shape("", name=text(), version=text(), state={"type": "string", "enum": ["READY", "UNAVAILABLE"]},
               reason=text()),
         "name", "version", "state", "reason",
     ),
     "ChangeRequest": shape("", parameters=closed(shape(
-        "", unload_dependents={**FLAG, "description": "Taken, and not needed: nothing here depends on a model."},
+        "", unload_dependents={**FLAG, "description": "Accepted and ignored: models have no dependents here."},
     ))),
-    "Changed": shape("It is so."),
+    "Changed": shape("It is done."),
     "NameList": needs(shape("", models=many(text())), "models"),
     "PredictRequest": {**closed(shape(
-        "Either `instances`, one for each row, or `inputs`, by columns.",
+        "Either `instances`, one per row, or `inputs`, by column.",
         instances={"type": "array", "items": {}, "minItems": 1,
-                   "description": "Rows: values, or objects of values by the names of inputs."},
-        inputs={"description": "The rows of the one input, or an object of them by the names of inputs."},
-        signature_name={"type": "string", "enum": [SIGNATURE], "description": "The only one there is."},
+                   "description": "Rows: values, or objects of values by input name."},
+        inputs={"description": "The rows of the only input, or an object of rows by input name."},
+        signature_name={"type": "string", "enum": [SIGNATURE], "description": "The only signature."},
     )), "oneOf": [{"required": ["instances"]}, {"required": ["inputs"]}]},
     "PredictResponse": shape(
         "",
-        predictions={"type": "array", "items": {}, "description": "One for each of `instances`."},
-        outputs={"description": "By columns, where `inputs` were: of the one output, or by their names."},
+        predictions={"type": "array", "items": {}, "description": "One for each instance."},
+        outputs={"description": "By column, if the request had `inputs`: the only output, or an object by name."},
     ),
     "VersionStatus": needs(
         shape("", version=text(), state={"type": "string", "enum": ["AVAILABLE", "LOADING"]}, status=OPEN),
@@ -238,57 +242,61 @@ SHAPES: dict[str, Schema] = {
         shape("", name=text(), ready=FLAG, model_version_status=many(ref("VersionStatus"))),
         "name", "ready", "model_version_status",
     ),
-    "ModelSignature": needs(shape("As TF Serving tells it.", model_spec=OPEN, metadata=OPEN), "model_spec", "metadata"),
+    "ModelSignature": needs(shape("As in TF Serving.", model_spec=OPEN, metadata=OPEN), "model_spec", "metadata"),
 }  # fmt: skip
 
 ANSWERS: dict[str, Operation] = {
-    "index": Operation("GET", "", "index", "Where things are.", {200: "Index"}, tag="server"),
-    "health": Operation("GET", "", "health", "Whether the gateway lives.", {200: "Health"}, tag="server"),
-    "metrics": Operation("GET", "", "metrics", "Figures for Prometheus, of what one may see.", {200: text()},
+    "index": Operation("GET", "", "index", "Links to the parts of the API.", {200: "Index"}, tag="server"),
+    "health": Operation("GET", "", "health", "Whether the gateway is alive.", {200: "Health"}, tag="server"),
+    "metrics": Operation("GET", "", "metrics", "Metrics for Prometheus, of models that the caller may see.",
+    {200: text()},
                          media="text/plain", tag="server"),
-    "triton": Operation("GET", "", "tritonMetrics", "The same, as Triton names it.", {200: text()},
+    "triton": Operation("GET", "", "tritonMetrics", "The same, under Triton's names.", {200: text()},
                         media="text/plain", tag="server"),
     "document": Operation("GET", "", "openapi", "This document.", {200: {"type": "object"}, 304: None},
                           header=("If-None-Match",), tag="server"),
-    "server": Operation("GET", "", "serverMetadata", "Which server this is.", {200: "ServerMetadata"}, tag="server"),
-    "live": Operation("GET", "", "serverLive", "Whether the gateway lives.", {200: "Live"}, tag="server"),
-    "ready": Operation("GET", "", "serverReady", "Whether the gateway takes requests.", {200: "Ready"}, tag="server"),
-    "models": Operation("GET", "", "listModels", "What is served in a namespace, and one may see.",
+    "server": Operation("GET", "", "serverMetadata", "Name, version and extensions of the server.",
+    {200: "ServerMetadata"}, tag="server"),
+    "live": Operation("GET", "", "serverLive", "Whether the gateway is alive.", {200: "Live"}, tag="server"),
+    "ready": Operation("GET", "", "serverReady", "Whether the gateway accepts requests.", {200: "Ready"}, tag="server"),
+    "models": Operation("GET", "", "listModels", "List the served models of a namespace that the caller may see.",
                         {200: "ModelList"}),
-    "metadata": Operation("GET", "", "modelMetadata", "Versions, inputs and outputs.", {200: "ModelMetadata"}),
-    "model_ready": Operation("GET", "", "modelReady", "Whether it is ready: 503 if not.", {200: "ModelReady"}),
-    "config": Operation("GET", "", "modelConfig", "How it is served, in Triton's words.", {200: "ModelConfig"}),
-    "model_stats": Operation("GET", "", "modelStatistics", "What it has answered.", {200: "Statistics"}),
-    "stats": Operation("GET", "", "statistics", "What all of a namespace have answered, that one may see.",
+    "metadata": Operation("GET", "", "modelMetadata", "Versions, inputs and outputs of a model.",
+    {200: "ModelMetadata"}),
+    "model_ready": Operation("GET", "", "modelReady", "Whether a model is ready: 503 if not.", {200: "ModelReady"}),
+    "config": Operation("GET", "", "modelConfig", "Triton's configuration of a model.", {200: "ModelConfig"}),
+    "model_stats": Operation("GET", "", "modelStatistics", "Statistics of a model.", {200: "Statistics"}),
+    "stats": Operation("GET", "", "statistics", "Statistics of all models in a namespace that the caller may see.",
                        {200: "Statistics"}),
     "infer": Operation("POST", "", "infer", "Predict.", {200: "InferResponse"},
                        body={JSON: "InferRequest", BYTES: {"type": "string", "format": "binary"}},
                        header=("Mizzen-Timeout-Ms", "Inference-Header-Content-Length", "Mizzen-Request-Id",
                                "traceparent")),
-    "explain": Operation("POST", "", "explain", "Predict with a graph, and tell what each of its nodes did.",
+    "explain": Operation("POST", "", "explain", "Predict with a graph, and report what each node did.",
                          {200: "Explained"}, body={JSON: "InferRequest"},
                          header=("Mizzen-Timeout-Ms", "Mizzen-Request-Id", "traceparent")),
-    "feedback": Operation("POST", "", "feedback", "Say how well a request was answered.", {200: "FeedbackTaken"},
+    "feedback": Operation("POST", "", "feedback", "Give feedback on a response.", {200: "FeedbackTaken"},
                           body={JSON: "FeedbackRequest"}),
-    "repository": Operation("POST", "", "repositoryIndex", "Which versions are served, and whether they are ready.",
+    "repository": Operation("POST", "", "repositoryIndex", "List served versions and their readiness.",
                             {200: many(ref("IndexedModel"))}, body={JSON: "IndexRequest"}, body_required=False,
                             tag="repository"),
-    "load": Operation("POST", "", "loadModel", "Start serving it; answers when it is ready.", {200: "Changed"},
+    "load": Operation("POST", "", "loadModel", "Start serving a model; responds once it is ready.", {200: "Changed"},
                       body={JSON: "ChangeRequest"}, body_required=False, tag="repository"),
-    "unload": Operation("POST", "", "unloadModel", "Stop serving it; answers when its processes have ended.",
+    "unload": Operation("POST", "", "unloadModel", "Stop serving a model; responds once its processes have ended.",
                         {200: "Changed"}, body={JSON: "ChangeRequest"}, body_required=False, tag="repository"),
-    "v1_models": Operation("GET", "", "listNames", "What is served in a namespace, and one may see.",
+    "v1_models": Operation("GET", "", "listNames", "List the served models of a namespace that the caller may see.",
                            {200: "NameList"}, tag="v1"),
-    "v1_status": Operation("GET", "", "modelStatus", "Its versions, and whether they are ready.",
+    "v1_status": Operation("GET", "", "modelStatus", "Versions of a model and their readiness.",
                            {200: "ModelStatus"}, tag="v1"),
-    "v1_metadata": Operation("GET", "", "modelSignature", "Inputs and outputs.", {200: "ModelSignature"}, tag="v1"),
+    "v1_metadata": Operation("GET", "", "modelSignature", "Inputs and outputs of a model.", {200: "ModelSignature"},
+    tag="v1"),
     "predict": Operation("POST", "", "predict", "Predict.", {200: "PredictResponse"}, body={JSON: "PredictRequest"},
                          header=("Mizzen-Timeout-Ms", "Mizzen-Request-Id", "traceparent"), tag="v1"),
 }  # fmt: skip
-"""By what a path asks for."""
+"""By the purpose of a path."""
 OPEN_TO_ALL = ("index", "health", "live", "ready")
 CHANGES = ("load", "unload")
-"""What the plane answers."""
+"""Answered by the plane."""
 
 
 def pages() -> dict[str, str]:
@@ -318,7 +326,7 @@ def document() -> dict[str, Any]:
 
 
 def operations() -> Iterator[tuple[Operation, str]]:
-    """One for each path, and each with a namespace before it, with what it asks for."""
+    """The operations of each path, also with a namespace prefix, with their purposes."""
     for path in PATHS:
         yield _placed(path, path.pattern), path.what
     for path in PATHS:
@@ -327,7 +335,7 @@ def operations() -> Iterator[tuple[Operation, str]]:
 
 
 def failures(operation: Operation, what: str) -> tuple[int, ...]:
-    """Codes of errors that it may answer."""
+    """Status codes of errors that it may return."""
     codes = {403}
     if what not in OPEN_TO_ALL:
         codes |= {401, 503}
@@ -382,11 +390,11 @@ def _answer(operation: Operation, code: int) -> dict[str, Any]:
         return answer
     content = {operation.media: {"schema": _schema(body)}}
     if BYTES in operation.body:
-        # Who asks for outputs as bytes gets them behind the JSON, whose length this tells.
+        # Binary outputs follow the JSON, whose length this header gives.
         content[BYTES] = {"schema": _schema(operation.body[BYTES])}
         answer["headers"] = {
             "Inference-Header-Content-Length": {
-                "description": "Where outputs follow as bytes: how long the JSON is.", "schema": {"type": "string"},
+                "description": "Length of the JSON part, if binary outputs follow it.", "schema": {"type": "string"},
             }
         }  # fmt: skip
     return {**answer, "content": content}

@@ -1,9 +1,9 @@
 """src/mizzen/server/kubernetes/openapi/: the documents of `/openapi/v3`, one for each group and version.
 
-They say in the ways of Kubernetes what openapi.json says in ours, and are made from the same rows. kubectl reads the
-kind of each operation in `x-kubernetes-group-version-kind`, and learns from the parameters of PATCH whether the server
-itself looks for unknown fields; it follows no reference to a parameter, so these are written out each time. What
-nobody may write has a PATCH as well: without one kubectl gives up before it asks, and says nothing of why.
+They follow Kubernetes' conventions, and are generated from the same rows as openapi.json. kubectl reads the kind of
+each operation in `x-kubernetes-group-version-kind`. From the parameters of PATCH it learns whether the server itself
+rejects unknown fields; it follows no reference to a parameter, so they are written out each time. Read-only kinds also
+have a PATCH: without one, kubectl gives up before it sends a request, and does not say why.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ NAMES = {
     "JsonPatch": f"{META}.JsonPatch",
     "Scale": "io.k8s.api.autoscaling.v1.Scale",
 }
-"""What Kubernetes calls the shapes that the rows name."""
+"""Kubernetes' names of the schemas that the rows refer to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A kind as a document tells of it."""
+    """A kind in a document."""
 
     version: str
-    """With its group, if that has a name."""
+    """With its group, unless that is the core group."""
     kind: str
     plural: str
     schema: Schema
     prefix: str
-    """Before the names of its schemas."""
+    """Prefix of its schema names."""
     writable: bool = True
     namespaced: bool = True
     asked: bool = False
-    """It is only sent, and its answer read; never kept."""
+    """Clients only create it to read the response; it is never stored."""
     fixed: bool = False
-    """It is only read: all at once, as nothing ever happens to it."""
+    """It is read-only and never changes."""
 
     @property
     def name(self) -> str:
@@ -93,7 +93,7 @@ ENTRIES: tuple[Entry, ...] = (
 
 
 def pages() -> dict[str, str]:
-    """Path to content, for each group and version."""
+    """Content by path, for each group and version."""
     roots = dict.fromkeys(entry.root for entry in ENTRIES)
     return {f"{FOLDER}{root}.json": openapi.text_of(document(root), 3) + "\n" for root in roots}
 
@@ -125,7 +125,7 @@ def document(root: str) -> dict[str, Any]:
 
 
 def operations_of(entry: Entry) -> Iterator[Operation]:
-    """Its rows, with its own paths and names."""
+    """The rows that apply to it, with its own paths and names."""
     for row in RESOURCES:
         if row.only not in ("", entry.kind):
             continue
@@ -139,13 +139,13 @@ def operations_of(entry: Entry) -> Iterator[Operation]:
             continue
         if not entry.namespaced:
             if row.path == WITHIN and row.method in ("GET", "DELETE"):
-                continue  # to list is the same as everywhere, and nobody deletes them all
+                continue  # the list equals that of all namespaces, and there is no delete of all
             path = path.replace("/namespaces/{namespace}", "")
-        said = replace(row, summary="Refused: nobody writes these.", answers={}) if refused else row
+        said = replace(row, summary="Rejected: this kind is read-only.", answers={}) if refused else row
         if entry.asked:
             said = replace(row, query=access_reviews.QUERY, known=False)
         if entry.fixed:
-            said = replace(row, query=crds.QUERY if row.path == ONE else crds.LISTING)
+            said = replace(row, query=crds.QUERY if row.path == ONE else crds.LIST_QUERY)
         yield replace(
             said, path=entry.root + path.replace("{plural}", entry.plural), id=row.id.replace(KIND, entry.kind)
         )
@@ -220,7 +220,7 @@ def _schema(body: str | Schema, entry: Entry) -> Schema:
 
 
 def _shared(node: Any) -> dict[str, Schema]:
-    """Of the shapes that all documents share those that are referred to, by themselves or by each other."""
+    """The shared schemas that are referred to, directly or by each other."""
     found: dict[str, Schema] = {}
     wanted = list(_references(node))
     while wanted:

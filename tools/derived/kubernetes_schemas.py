@@ -1,4 +1,4 @@
-"""Shapes of Kubernetes' own that its clients meet here, by the names it gives them. In our words."""
+"""Schemas of Kubernetes' own objects, under Kubernetes' names, with our descriptions."""
 
 from __future__ import annotations
 
@@ -27,31 +27,34 @@ EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
 
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 
-API_VERSION = text("The group and version that this is written in.")
-KIND = text("Which kind this is.")
+API_VERSION = text("API group and version of this object.")
+KIND = text("The kind of this object.")
 
 
 def said(name: str, description: str) -> Schema:
-    """A reference with words of its own: beside a bare one they would not count."""
+    """A reference with its own description, which OpenAPI ignores next to a bare `$ref`."""
     return {"allOf": [ref(name)], "description": description}
 
 
 def whole(description: str, /, **fields: Schema) -> Schema:
-    """An object: what names it, and its own fields."""
-    metadata = said(f"{META}.ObjectMeta", "Who the object is.")
+    """An object: apiVersion, kind, metadata and its own fields."""
+    metadata = said(f"{META}.ObjectMeta", "Standard metadata.")
     return shape(description, apiVersion=API_VERSION, kind=KIND, metadata=metadata, **fields)
 
 
 def listed(name: str) -> Schema:
-    items = {**many(ref(name)), "description": "The objects, by name."}
-    metadata = said(f"{META}.ListMeta", "Where the list stands.")
+    items = {**many(ref(name)), "description": "The objects, sorted by name."}
+    metadata = said(f"{META}.ListMeta", "Standard list metadata.")
     fields = shape("", apiVersion=API_VERSION, kind=KIND, metadata=metadata, items=items)
     return {**fields, "required": ["items"]}
 
 
 def of_kind(kind: Kind) -> Schema:
-    """A kind of ours, with all its fields in their long form."""
-    parts = {"spec": (kind.spec, "What is wanted."), "status": (kind.status, "What is so, as controllers report it.")}
+    """One of our kinds, with all fields in long form."""
+    parts = {
+        "spec": (kind.spec, "Desired state."),
+        "status": (kind.status, "Observed state, as controllers report it."),
+    }
     fields = {
         name: {"description": about, **readable(schema_of(part, long=True))} for name, (part, about) in parts.items()
     }
@@ -59,7 +62,7 @@ def of_kind(kind: Kind) -> Schema:
 
 
 def readable(schema: Schema) -> Schema:
-    """With the name that Kubernetes has for what is a number or a text: `kubectl explain` shows it as the type."""
+    """Uses Kubernetes' IntOrString for a number or a text, which `kubectl explain` shows as the type."""
     if schema.get("x-kubernetes-int-or-string"):
         return said(INT_OR_STRING, schema.get("description", ""))
     result = dict(schema)
@@ -81,13 +84,14 @@ SHARED: dict[str, Schema] = {
     f"{META}.Status": SHAPES["Status"],
     f"{META}.WatchEvent": SHAPES["WatchEvent"],
     f"{META}.DeleteOptions": shape(
-        "How to delete.",
-        apiVersion=API_VERSION, kind=KIND, dryRun=many(text("Only `All`: do everything but delete.")),
-        gracePeriodSeconds={**NUMBER, "description": "How long what runs may take to end."},
-        propagationPolicy=text("What becomes of what belongs to it: `Foreground`, `Background` or `Orphan`."),
+        "Options for a delete.",
+        apiVersion=API_VERSION, kind=KIND, dryRun=many(text("Only `All`: do everything except delete.")),
+        gracePeriodSeconds={**NUMBER, "description": "Grace period for running processes."},
+        propagationPolicy=text("Treatment of dependents: `Foreground`, `Background` or `Orphan`."),
         preconditions=shape(
-            "What must hold, or nothing is deleted.",
-            uid=text("It is still this object."), resourceVersion=text("Nobody has written it since."),
+            "Conditions for the delete.",
+            uid=text("The object must have this uid."),
+            resourceVersion=text("The object must have this resourceVersion."),
         ),
     ),
     f"{META}.Patch": SHAPES["Patch"],
@@ -99,91 +103,93 @@ SHARED: dict[str, Schema] = {
         "x-kubernetes-group-version-kind": [{"group": "autoscaling", "version": "v1", "kind": "Scale"}],
     },
 }  # fmt: skip
-"""A document takes of these what it refers to."""
+"""Shared schemas; a document includes those it refers to."""
 
 NAMESPACE = whole(
-    "A place for objects: names are unique in it, and rights are given for it.",
+    "A scope for objects: names are unique in it, and rights can be granted for it.",
     spec=shape(
-        "What is wanted.",
-        finalizers={**many(text()), "description": "What has to be done before a deleted one goes."},
+        "Desired state.",
+        finalizers={**many(text()), "description": "Tasks to complete before a deleted namespace disappears."},
     ),
-    status=shape("What is so.", phase=text("`Active`, or `Terminating` while all in it is deleted.")),
+    status=shape("Observed state.", phase=text("`Active`, or `Terminating` while its content is being deleted.")),
 )
 EVENT = whole(
-    "Something that happened to an object, as whoever saw it reports it. Events are kept for an hour.",
+    "Something that happened to an object, as a component reported it. Events are kept for an hour.",
     involvedObject=shape(
-        "What it happened to.",
-        apiVersion=text("Its group and version."), kind=text("Its kind."), namespace=text("Where it is."),
-        name=text("Its name."), uid=text("Its uid."), resourceVersion=text("As it was then."),
+        "The object concerned.",
+        apiVersion=text("Its group and version."), kind=text("Its kind."), namespace=text("Its namespace."),
+        name=text("Its name."), uid=text("Its uid."), resourceVersion=text("Its resourceVersion at that time."),
     ),
-    reason=text("What happened, in one word."), message=text("What happened, in a person's words."),
-    type=text("`Normal` or `Warning`."), count={**NUMBER, "description": "How often it happened."},
-    firstTimestamp=text("When it happened first, in UTC."), lastTimestamp=text("When it happened last, in UTC."),
-    source=shape("Who reports it.", component=text("The part of the plane.")),
-    reportingComponent=text("Who reports it."),
-    eventTime={**text("Not used: see the other times."), "nullable": True},
+    reason=text("Machine-readable reason, in one word."), message=text("Readable description."),
+    type=text("`Normal` or `Warning`."), count={**NUMBER, "description": "Number of occurrences."},
+    firstTimestamp=text("First occurrence, in UTC."), lastTimestamp=text("Last occurrence, in UTC."),
+    source=shape("The reporting component.", component=text("Name of the component.")),
+    reportingComponent=text("The reporting component."),
+    eventTime={**text("Not used; see the other timestamps."), "nullable": True},
 )  # fmt: skip
 ACCESS_REVIEW = whole(
-    "May I? Asked by sending it; the answer is in its status.",
+    "Asks whether the caller may do something; the status has the answer.",
     spec=shape(
-        "What is asked about.",
+        "The question.",
         resourceAttributes=maybe(shape(
-            "Something to be done with objects.",
+            "An action on objects.",
             verb=text("Such as `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`."),
             group=text("Their group."), version=text("Their version."), resource=text("Their kind, as a plural."),
-            subresource=text("A part of them, such as `status`."), namespace=text("Where; empty: everywhere."),
-            name=text("Which one; empty: all of them."),
+            subresource=text("A subresource, such as `status`."), namespace=text("Their namespace; empty: all."),
+            name=text("Name of one object; empty: all."),
         )),
         nonResourceAttributes=maybe(
-            shape("A path that is no object's.", path=text("The path."), verb=text("The method."))
+            shape("A path that does not name an object.", path=text("The path."), verb=text("The method."))
         ),
     ),
     status=shape(
         "The answer.",
-        allowed={**FLAG, "description": "Yes."}, denied={**FLAG, "description": "No, whatever others may allow."},
-        reason=text("Why."), evaluationError=text("What could not be found out."),
+        allowed={**FLAG, "description": "The caller may do it."}, denied={**FLAG,
+        "description": "The caller may not do it."},
+        reason=text("Reason for the decision."), evaluationError=text("What could not be evaluated."),
     ),
 )  # fmt: skip
 RULES_REVIEW = whole(
-    "What may I do in a namespace? The answer is in its status.",
-    spec=shape("What is asked about.", namespace=text("The namespace.")),
+    "Asks what the caller may do in a namespace; the status has the answer.",
+    spec=shape("The question.", namespace=text("The namespace.")),
     status=shape(
         "The answer.",
         resourceRules=many(
             shape("", **{key: many(text()) for key in ("verbs", "apiGroups", "resources", "resourceNames")})
         ),
         nonResourceRules=many(shape("", verbs=many(text()), nonResourceURLs=many(text()))),
-        incomplete={**FLAG, "description": "There may be more."}, evaluationError=text("What could not be found out."),
+        incomplete={**FLAG, "description": "The caller may have more rights."},
+        evaluationError=text("What could not be evaluated."),
     ),
 )  # fmt: skip
 SELF_REVIEW = whole(
-    "Who am I? The answer is in its status.",
+    "Asks for the caller's identity; the status has the answer.",
     status=shape(
         "The answer.",
         userInfo=shape(
-            "Whoever asks.",
+            "The caller.",
             username=text("Their name."), uid=text("Their uid."),
-            groups={**many(text()), "description": "Groups they are in."}, extra=OPEN,
+            groups={**many(text()), "description": "Their groups."}, extra=OPEN,
         ),
     ),
 )  # fmt: skip
 DEFINITION = whole(
-    "A kind, as it is defined. Those here are part of Mizzen, and only read.",
+    "The definition of a kind. Those here are part of Mizzen, and read-only.",
     spec=shape(
-        "What the kind is.",
-        group=text("Its group."), scope=text("Namespaced: its objects are in namespaces."),
+        "The definition.",
+        group=text("Its group."), scope=text("`Namespaced`: its objects are in namespaces."),
         names=shape(
-            "How it is called.",
-            kind=text("Its name."), listKind=text("That of its lists."), plural=text("As it stands in paths."),
-            singular=text("As people say it."), shortNames=many(text()), categories=many(text()),
+            "Names of the kind.",
+            kind=text("Its name."), listKind=text("Kind of its lists."), plural=text("Name in paths."),
+            singular=text("Singular name."), shortNames=many(text()), categories=many(text()),
         ),
         versions=many(
             shape(
-                "How its objects are written.",
-                name=text("Of the version."), served=FLAG, storage=FLAG, schema=OPEN, subresources=OPEN,
+                "A version of the kind.",
+                name=text("Name of the version."), served=FLAG, storage=FLAG, schema=OPEN, subresources=OPEN,
                 additionalPrinterColumns=many(OPEN), selectableFields=many(OPEN),
             )
         ),
     ),
-    status=shape("Whether it is known.", acceptedNames=OPEN, storedVersions=many(text()), conditions=many(OPEN)),
+    status=shape("Observed state.", acceptedNames=OPEN, storedVersions=many(text()), conditions=many(OPEN)),
 )  # fmt: skip

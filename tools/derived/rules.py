@@ -16,7 +16,7 @@ from mizzen.kinds.schema import metadata
 from mizzen.kinds.schema.resource import NAME as _NAME
 from mizzen.kinds.schema.resource import VERSION as _VERSION
 from mizzen.kinds.text import durations, selectors
-from mizzen.kinds.text.versions import MOST_DIGITS, MOST_GIVEN_DIGITS, RESERVED_VERSIONS
+from mizzen.kinds.text.versions import MOST_DIGITS, MOST_NEW_DIGITS, RESERVED_VERSIONS
 from mizzen.server.admin import rate_limits, secrets
 from mizzen.server.auth import tokens
 
@@ -43,7 +43,7 @@ _PART = r"[^/\\\x00-\x1f\x7f]+"
 NAME = like(_NAME)
 VERSION = like(_VERSION, never=f"{_RESERVED}|{_ZERO}|v?0*[1-9][0-9]{{{MOST_DIGITS},}}")
 VERSION_OR_NEXT = like(
-    _VERSION, never=f"{'|'.join(sorted(RESERVED_VERSIONS - {'auto'}))}|{_ZERO}|v?0*[1-9][0-9]{{{MOST_GIVEN_DIGITS},}}"
+    _VERSION, never=f"{'|'.join(sorted(RESERVED_VERSIONS - {'auto'}))}|{_ZERO}|v?0*[1-9][0-9]{{{MOST_NEW_DIGITS},}}"
 )
 """`auto` is the next number, where one is added."""
 LARGEST_VERSION = 10**MOST_DIGITS - 1
@@ -54,9 +54,9 @@ TOKEN = like("[0-9a-f]{12}")
 DIGEST = like(_DIGEST)
 FILE_PATH = like(rf"{_PART}(?:/{_PART})*", never=r"[A-Za-z]:.*|(?:.*/)?\.\.?(?:/.*)?")
 FRAMEWORK = like(frameworks.WORD)
-DURATION = like(durations.WRITTEN)
+DURATION = like(durations.PATTERN)
 TIME: Schema = {"type": "string", "format": "date-time"}
-SELECTOR = {**like(selectors.WRITTEN), "maxLength": selectors.LONGEST}
+SELECTOR = {**like(selectors.PATTERN), "maxLength": selectors.LONGEST}
 LABELS: Schema = {
     "type": "object", "additionalProperties": like(metadata.LABEL_VALUE),
     "maxProperties": metadata.MOST_LABELS.entries, "x-propertyNames": {"pattern": _whole(metadata.KEY)},

@@ -1,1 +1,1 @@
-"""One module per reference page: each has `page() -> str`, Markdown made from the code alone."""
+"""One module per reference page: each has `page() -> str`, Markdown generated from the code alone."""

@@ -14,14 +14,14 @@ from mizzen.cli.app import app
 from tools.reference import markdown
 
 INTRO = """\
-Every command ends with 0 when it did what was asked, 1 when that failed, 2 when it was called wrongly, 130 when it was
-interrupted. Results go to stdout, all else to stderr. A plane is found by `MIZZEN_URL` and `MIZZEN_TOKEN`, else by its
-data dir: `--data-dir`, `MIZZEN_DATA_DIR`, `./.mizzen`. At an https address `SSL_CERT_FILE` names the plane's own CA, a
-copy of `tls/ca.pem` in its data dir. With `MIZZEN_DEBUG=1` an error that nobody expected shows where
-it happened. What of all this kubectl does as well is [on a page of its own](../kubectl.md)."""
+Exit codes: 0 on success, 1 on failure, 2 on wrong usage, 130 when interrupted. Results go to stdout, everything else to
+stderr. Commands find a plane by `MIZZEN_URL` and `MIZZEN_TOKEN`, or else by its data dir: `--data-dir`,
+`MIZZEN_DATA_DIR`, `./.mizzen`. For an https address, set `SSL_CERT_FILE` to the plane's own CA, a copy of `tls/ca.pem`
+in its data dir. With `MIZZEN_DEBUG=1`, an unexpected error shows a traceback. Much of this also works with
+[kubectl](../kubectl.md)."""
 
 UNBROKEN = "\b"
-"""How a docstring tells typer to leave a paragraph's lines as they are."""
+"""Marks a paragraph of a docstring whose line breaks typer must keep."""
 
 
 def page() -> str:
@@ -30,7 +30,7 @@ def page() -> str:
 
 
 def commands(words: str, command: Any) -> Iterator[tuple[str, Any]]:
-    """Every command that does something, with the words that call it, in the order of --help."""
+    """Every command that is not a group, with the words that call it, in the order of --help."""
     children: dict[str, Any] = getattr(command, "commands", {})
     if not children:
         yield words, command
@@ -57,7 +57,7 @@ def _command(words: str, command: Any) -> list[str]:
 
 
 def _help(text: str) -> Iterator[str]:
-    """Paragraphs; one that is to stay unbroken is an example, and becomes code."""
+    """The paragraphs of a help text; one that keeps its line breaks is an example and becomes code."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         first, _, rest = paragraph.partition("\n")
         if first.strip() != UNBROKEN:

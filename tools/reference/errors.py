@@ -1,4 +1,4 @@
-"""docs/reference/errors.md, from the exception family and the one table of HTTP numbers."""
+"""docs/reference/errors.md, from the exceptions and the table of HTTP status codes."""
 
 from __future__ import annotations
 
@@ -9,38 +9,39 @@ from mizzen.server.http.errors import STATUS
 from tools.reference import markdown
 
 INTRO = """\
-The control API answers every error with a Kubernetes `Status` object: `code` is the HTTP number, `reason` one of the
-words below, `message` for people, `details.causes` every fault with its field path, `details.hint` what to do next. The
-SDK raises the class from `mizzen.errors`, with `message`, `hint` and `faults`."""
+The control API returns every error as a Kubernetes `Status` object. `code` is the HTTP status, `reason` one of the
+words below, and `message` is for people. `details.causes` lists every fault with its field path, and `details.hint`
+says what to do next. The SDK raises the class from `mizzen.errors`, with `message`, `hint` and `faults`."""
 
 ROUTER = """\
-A path that takes other methods answers 405 with the reason `MethodNotAllowed` and the header `Allow`. A request whose
-head is too long gets 431 without a body, and the connection ends. 401 names the scheme in `WWW-Authenticate`; 503 comes
-with `Retry-After`."""
+A path that does not support the method returns 405 with the reason `MethodNotAllowed` and the header `Allow`. A request
+whose head is too long gets 431 without a body, and the connection is closed. 401 names the scheme in
+`WWW-Authenticate`; 503 has a `Retry-After` header."""
 
-INFERENCE = 'The inference API answers `{"error": "<text>"}`, as its protocol demands.'
+INFERENCE = 'The inference API returns `{"error": "<text>"}`, as its protocol requires.'
 
 GATEWAY: dict[int, str] = {
-    400: "The request cannot be read, or does not fit the model's inputs.",
-    401: "A token is needed, or the one that came is wrong, expired or revoked.",
-    403: "The caller may not predict with this; or a page of another site asks.",
-    404: "Nothing is served under this name, or there is no such path.",
-    405: "The path takes another method, which `Allow` names.",
-    408: "The request took too long to come in.",
-    409: "Other feedback was given for this request before.",
+    400: "The request cannot be parsed, or does not match the model's inputs.",
+    401: "A token is required, or the token is wrong, expired or revoked.",
+    403: "The caller may not predict with this model, or a web page of another origin sent the request.",
+    404: "Nothing is served under this name, or the path does not exist.",
+    405: "The path does not support this method; `Allow` lists those it does.",
+    408: "The request took too long to arrive.",
+    409: "Different feedback was already given for this request.",
     413: "The body is larger than the limit that the message names.",
-    415: "The body is packed in a way that cannot be read; `Accept-Encoding` names those that can.",
-    422: "Feedback says what cannot be, or does not fit what is known of the request.",
-    429: "The caller's limit (`mizzen limit`) is used up for now; `Retry-After` says when to come again.",
+    415: "The content encoding of the body is not supported; `Accept-Encoding` lists those that are.",
+    422: "The feedback is invalid, or does not match the record of the request.",
+    429: "The caller's rate limit (`mizzen limit`) is exceeded; `Retry-After` says when to retry.",
     431: "The head of the request is too long.",
-    499: "In metrics only: the client left before it was answered.",
-    500: "The model raised while it predicted.",
-    501: "The body comes in a `Transfer-Encoding` other than chunked.",
-    502: "The replica died while it had the request, and it must not be sent again.",
-    503: "Nothing is served or ready, too much waits, or the gateway is stopping. With `Retry-After`: worth a new try.",
-    504: "No answer within the deadline.",
+    499: "In metrics only: the client disconnected before the response.",
+    500: "The model raised an exception during the prediction.",
+    501: "The `Transfer-Encoding` of the body is not chunked.",
+    502: "The replica died while it handled the request, and the request must not be retried.",
+    503: "Nothing is ready, too many requests are waiting, or the gateway is stopping. With `Retry-After`, retry "
+    "later.",
+    504: "No response within the deadline.",
 }
-"""Of the inference API. A test compares them with the numbers in the gateway's code."""
+"""Status codes of the inference API. A test compares them with the gateway's code."""
 
 
 def page() -> str:
@@ -61,7 +62,7 @@ def page() -> str:
 
 
 def meaning(cls: type[MizzenError]) -> str:
-    """The class's own words, in one paragraph; empty when it has none."""
+    """The first paragraph of the class's own docstring; empty if it has none."""
     text = inspect.cleandoc(cls.__doc__) if "__doc__" in vars(cls) and cls.__doc__ else ""
     return " ".join(text.partition("\n\n")[0].split())
 

@@ -1,4 +1,4 @@
-"""Fields of Parts as Markdown: one table for each Part, with links between them."""
+"""The fields of Parts as Markdown: one table for each Part, with links between them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.resource import Part, description_of
 from tools.reference import markdown
 
 HEADER = ("Field", "Type", "Default", "Meaning")
@@ -25,12 +25,12 @@ _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool
 
 
 def section(part: type[BaseModel], level: int, title: str = "") -> list[str]:
-    """A Part under a heading of its own."""
+    """A Part under its own heading."""
     return [f"{'#' * level} {title or part.__name__}", docstring(part), table(part) or "No fields."]
 
 
 def table(part: type[BaseModel]) -> str:
-    """Empty when it has no fields."""
+    """Empty if the Part has no fields."""
     other_words: dict[str, str] = dict(getattr(part, "synonyms", {}))
     rows = [
         (_names(name, info, other_words), type_text(info.annotation), _default(info), _meaning(info))
@@ -40,7 +40,7 @@ def table(part: type[BaseModel]) -> str:
 
 
 def parts(*models: type[BaseModel]) -> list[type[BaseModel]]:
-    """The models and every Part their fields are made of, each once, outer ones first."""
+    """The models and all Parts within their fields, each once, outer ones first."""
     found: dict[type[BaseModel], None] = dict.fromkeys(models)
     waiting = list(models)
     while waiting:
@@ -52,7 +52,7 @@ def parts(*models: type[BaseModel]) -> list[type[BaseModel]]:
 
 
 def type_text(annotation: Any) -> str:
-    """As a person would say it: `list of Artifact`, `"cloud" or "edge"`. Parts are links into the same page."""
+    """A readable type: `list of Artifact`, `"cloud" or "edge"`. Parts are links within the same page."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     text = _SCALARS.get(annotation, "")
     if origin is Annotated:
@@ -73,7 +73,7 @@ def type_text(annotation: Any) -> str:
 
 
 def docstring(model: type[BaseModel]) -> str:
-    """The class's own; a drawing in it becomes a block of code."""
+    """The class's own docstring; a diagram in it becomes a code block."""
     text = inspect.cleandoc(model.__doc__) if "__doc__" in vars(model) and model.__doc__ else ""
     paragraphs = re.split(r"\n\s*\n", text)
     return "\n\n".join(
@@ -97,14 +97,14 @@ def _default(info: FieldInfo) -> str:
 
 
 def _meaning(info: FieldInfo) -> str:
-    """The description, and the limits that are written as metadata of the field."""
+    """The description, and the limits in the metadata of the field."""
     limits = [
         word.format(_number(getattr(limit, name)))
         for limit in info.metadata
         for name, word in _LIMITS.items()
         if getattr(limit, name, None) is not None
     ]
-    return " ".join(filter(None, [info.description or "", f"({', '.join(limits)})" if limits else ""]))
+    return " ".join(filter(None, [description_of(info), f"({', '.join(limits)})" if limits else ""]))
 
 
 def _number(value: float) -> str:

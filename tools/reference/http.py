@@ -1,4 +1,4 @@
-"""docs/reference/http.md, from the table of operations that the OpenAPI document is made from."""
+"""docs/reference/http.md, from the same table of operations as the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from mizzen.gateway.request.url_paths import NAMESPACE
 from mizzen.kinds.catalog import KINDS
 from tools.derived import inference
 from tools.derived.operations import (
-    DOOR,
     HEADERS,
+    KUBERNETES,
     MODELS,
     MONITORS,
     PARAMETERS,
@@ -23,45 +23,45 @@ from tools.derived.operations import (
 from tools.reference import markdown
 
 INTRO = """\
-The control API answers JSON and takes JSON or YAML. `GET /openapi.json` says the same for programs, with the
-shape of every body and answer. Callers send `Authorization: Bearer <token>`; on a loopback plane, those without one may
-read. A query parameter that a path does not know is refused with 400. Errors are `Status` objects: see
-[Errors](errors.md). Warnings come as `Warning` headers.
+The control API returns JSON and accepts JSON or YAML. `GET /openapi.json` describes it for programs, with the schemas
+of all requests and responses. Callers send `Authorization: Bearer <token>`; on a loopback plane, callers without a
+token may read. Unknown query parameters are rejected with 400. Errors are `Status` objects: see [Errors](errors.md).
+Warnings are sent as `Warning` headers.
 
-The inference API, on a port of its own, has an `/openapi.json`, too. `make clients` writes typed Python clients of both
-into `build/clients/python`, and types for TypeScript into `build/clients/typescript`; other generators may read the
-documents just as well."""
+The inference API has its own port and also serves `/openapi.json`. `make clients` generates typed Python clients of
+both in `build/clients/python`, and TypeScript types in `build/clients/typescript`; other generators can read the
+documents, too."""
 
 SECTIONS: tuple[tuple[str, str, tuple[Operation, ...]], ...] = (
     ("The plane", "", PLANE),
-    ("Models", "These act in the namespace `default`, unless `?namespace=` names another.", MODELS),
+    ("Models", "These use the namespace `default`, unless `?namespace=` names another.", MODELS),
     (
         "Training",
-        "A job set is a TrainingJob, and its id is that object's name. Those that name no version have `unversioned` "
-        "in its place.",
+        "A job set is a TrainingJob; its id is the name of that object. For job sets without a version, use "
+        "`unversioned` in its place.",
         TRAINING,
     ),
     (
         "Monitors",
-        "A model has one. Whoever reads it needs a token, however open the plane is. For browsers there is more below "
-        "`/model/{model}/monitor/`, or `/ns/{namespace}/model/{model}/monitor/`: `login`, `logout`, `page`, our own "
-        "comparison, and `tool/`, the tool itself.",
+        "A model has at most one monitor. Readers always need a token, even on a loopback plane. Browsers use further "
+        "paths below `/model/{model}/monitor/`, or `/ns/{namespace}/model/{model}/monitor/`: `login`, `logout`, `page` "
+        "(the built-in viewer) and `tool/` (the tool itself).",
         MONITORS,
     ),
     ("People and secrets", "", PEOPLE),
     (
         "Resources",
-        "Every kind in the Kubernetes conventions; `{plural}` is one of "
+        "Every kind, by the conventions of Kubernetes; `{plural}` is one of "
         + ", ".join(markdown.code(kind.plural) for kind in KINDS)
-        + ". Kinds that are internal can only be read. To write needs `write`, and `admin` where the spec says which "
-        "code runs: see [RoleBinding](kinds/rolebinding.md).",
+        + ". Internal kinds are read-only. Writing needs the right `write`, and `admin` if the spec decides which code "
+        "runs: see [RoleBinding](kinds/rolebinding.md).",
         RESOURCES,
     ),
-    ("Kubernetes", "What kubectl and other clients of Kubernetes ask beside objects.", DOOR),
+    ("Kubernetes", "Further paths that kubectl and other Kubernetes clients need.", KUBERNETES),
     (
         "Inference",
-        "On the port of the inference API. What begins with `/v2` may stand behind `/ns/{namespace}`; without that, "
-        'the namespace is `default`. Errors are `{"error": text}`.',
+        "On the port of the inference API. Paths that begin with `/v2` may have the prefix `/ns/{namespace}`; without "
+        'it, the namespace is `default`. Errors are `{"error": text}`.',
         tuple(operation for operation, _ in inference.operations() if not operation.path.startswith(NAMESPACE)),
     ),
 )
@@ -77,7 +77,7 @@ def page() -> str:
         markdown.table(("Name", "Meaning"), _rows(PATH_PARAMETERS.items())),
         "In the query:",
         markdown.table(("Name", "Meaning"), _rows((name, about) for name, (_, about) in PARAMETERS.items())),
-        "In the head:",
+        "In the headers:",
         markdown.table(("Name", "Meaning"), _rows((HEADERS | inference.HEADERS).items())),
     )
 

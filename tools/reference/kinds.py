@@ -1,4 +1,4 @@
-"""docs/reference/kinds.md and a page for each kind, from the catalog: every field of every spec and status."""
+"""docs/reference/kinds.md and a page for each kind, generated from the catalog: all fields of specs and statuses."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from pathlib import Path
 import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.kinds.parts.typed_properties import Typed
+from mizzen.kinds.parts.typed_properties import TypedPart
 from mizzen.kinds.schema.resource import API_VERSION
 from tools.reference import fields, markdown
 
 INTRO = f"""\
-Objects have `apiVersion: {API_VERSION}`, `kind`, `metadata`, `spec` and `status`. People write `metadata` and `spec`;
-`status` is what controllers report. Unknown fields in what is sent are refused. `mizzen explain KIND` and
-`kubectl explain KIND` say the same."""
+Objects have `apiVersion: {API_VERSION}`, `kind`, `metadata`, `spec` and `status`. Users write `metadata` and `spec`;
+controllers write `status`. Requests with unknown fields are rejected. `mizzen explain KIND` and `kubectl explain KIND`
+show the same information."""
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SEEDS = "seeds"
-"""Examples of others, not all of which are right."""
+"""Examples of other projects, some of which have mistakes."""
 
 
 def pages() -> dict[str, str]:
@@ -34,7 +34,7 @@ def index() -> str:
             f"[{kind.name}](kinds/{kind.singular}.md)",
             markdown.code(kind.plural),
             markdown.code(kind.short),
-            kind.about,
+            kind.description,
         )
         for kind in KINDS
     ]
@@ -45,7 +45,7 @@ def page(kind: Kind) -> str:
     parts = [part for part in fields.parts(kind.spec, kind.status) if part not in (kind.spec, kind.status)]
     return markdown.page(
         kind.name,
-        kind.about,
+        kind.description,
         *_facts(kind),
         *_example(kind),
         *_with_kubectl(kind),
@@ -62,15 +62,17 @@ def _facts(kind: Kind) -> list[str]:
     facts = [f"{names}; on a cluster {markdown.code(f'{kind.plural}.mizzen.dev')}."]
     if kind.other_names:
         others = ", ".join(map(markdown.code, kind.other_names))
-        facts.append(f"In files the kind may also be written {others}.")
+        facts.append(f"Manifests may also use the kind {others}.")
     if kind.internal:
-        facts.append("Internal: people may read it; only Mizzen writes it.")
+        facts.append("Internal: users can read it, but only Mizzen writes it.")
     if kind.fixed:
-        facts.append("Fixed at creation: " + ", ".join(markdown.code(field) for field in sorted(kind.fixed)) + ".")
+        facts.append(
+            "Immutable after creation: " + ", ".join(markdown.code(field) for field in sorted(kind.fixed)) + "."
+        )
     if kind.spec.required_of_users:
         infos = kind.spec.model_fields
         owed = ", ".join(markdown.code(infos[name].alias or name) for name in sorted(kind.spec.required_of_users))
-        facts.append(f"What is sent must also hold {owed}, although they have defaults in what is stored.")
+        facts.append(f"Requests must also set {owed}, although stored objects may use the defaults.")
     selectable = ", ".join(map(markdown.code, ("metadata.name", "metadata.namespace", *kind.indexed)))
     facts.append(f"Field selectors: {selectable}.")
     return [" ".join(facts)]
@@ -84,7 +86,7 @@ def _example(kind: Kind) -> list[str]:
 
 
 def _with_kubectl(kind: Kind) -> list[str]:
-    """Run by the tests as it stands. Kubernetes has kinds of some of these names, too; with the group they are ours."""
+    """Tests run these commands. Kubernetes has kinds with some of these names, too, so the group is included."""
     path = _shortest(kind)
     lines = [] if path is None else [f"kubectl apply -f {_named(path)}"]
     lines += [f"kubectl get {kind.plural}.mizzen.dev", f"kubectl explain {kind.plural}.mizzen.dev.spec"]
@@ -93,7 +95,7 @@ def _with_kubectl(kind: Kind) -> list[str]:
 
 
 def _shortest(kind: Kind) -> Path | None:
-    """Of the examples that are of this kind alone."""
+    """The shortest example that contains only this kind."""
     found = [path for path in EXAMPLES.rglob("*.yaml") if SEEDS not in path.parts and _kinds_in(path) == {kind.name}]
     return min(found, key=lambda path: (len(path.read_text("utf-8").splitlines()), path), default=None)
 
@@ -108,14 +110,14 @@ def _kinds_in(path: Path) -> set[str]:
 
 
 def _modules(kind: Kind) -> list[str]:
-    """Where to find what `properties` may hold."""
-    typed = [part for part in fields.parts(kind.spec) if issubclass(part, Typed)]
+    """Links to the pages that describe `properties`."""
+    typed = [part for part in fields.parts(kind.spec) if issubclass(part, TypedPart)]
     nouns = dict.fromkeys(part.noun for part in typed)
     if not nouns:
         return []
     links = ", ".join(f"[{noun} types](../{PAGES[noun]})" for noun in nouns)
-    return [f"What `properties` may hold is said by the pages of {links}."]
+    return [f"For the `properties`, see {links}."]
 
 
 PAGES = {"component": "components.md", "trait": "traits.md", "policy": "policies.md", "step": "steps.md"}
-"""Of the types of each noun."""
+"""The page of the types of each noun."""

@@ -1,10 +1,10 @@
-"""The little Markdown that reference pages need."""
+"""Markdown helpers for reference pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-NOTICE = "<!-- Made by `make gen` from the code. Do not edit. -->"
+NOTICE = "<!-- Generated from the code by `make gen`. Do not edit. -->"
 
 
 def page(title: str, *blocks: str) -> str:
@@ -12,7 +12,7 @@ def page(title: str, *blocks: str) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Empty when there are no rows."""
+    """Empty if there are no rows."""
     lines = [_row(cells) for cells in rows]
     return "\n".join([_row(header), "|---" * len(header) + "|", *lines]) if lines else ""
 
@@ -26,6 +26,6 @@ def _row(cells: Sequence[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """On one line. A bar would end the cell, also in code; `<` would start a tag, but not in code."""
+    """The text on one line. A bar would end the cell, even in code; `<` would start a tag, except in code."""
     parts = " ".join(text.split()).replace("|", "\\|").split("`")
     return "`".join(part if odd % 2 else part.replace("<", "&lt;") for odd, part in enumerate(parts))

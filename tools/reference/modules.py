@@ -1,24 +1,23 @@
-"""Pages of the types that components, traits, policies and steps may have, from their tables."""
+"""Reference pages of the types of components, traits, policies and steps, from their tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from mizzen.kinds.application import components, policies, steps, traits
-from mizzen.kinds.parts.typed_properties import Type
+from mizzen.kinds.parts.typed_properties import ModuleType
 from tools.reference import fields, markdown
 from tools.reference.kinds import PAGES
 
 HOME = "[Application](kinds/application.md)"
 
 COMPONENTS = f"""\
-A component of an {HOME} or an [Initializer](kinds/initializer.md) has a `type`, which says what its `properties` may
-hold."""
-TRAITS = f"A trait is attached to a component of an {HOME}; its `type` says what its `properties` may hold."
-POLICIES = f"A policy is a rule for an {HOME} as a whole; its `type` says what its `properties` may hold."
+A component of an {HOME} or an [Initializer](kinds/initializer.md) has a `type`, which defines its `properties`."""
+TRAITS = f"A trait is attached to a component of an {HOME}; its `type` defines its `properties`."
+POLICIES = f"A policy is a rule for an {HOME} as a whole; its `type` defines its `properties`."
 STEPS = f"""\
-A step of the workflow of an {HOME} or of an [Initializer](kinds/initializer.md) has a `type`, which says what its
-`properties` may hold."""
+A step of the workflow of an {HOME} or of an [Initializer](kinds/initializer.md) has a `type`, which defines its
+`properties`."""
 
 
 def pages() -> dict[str, str]:
@@ -34,7 +33,7 @@ def pages() -> dict[str, str]:
     }
 
 
-def page(title: str, intro: str, types: Iterable[Type]) -> str:
+def page(title: str, intro: str, types: Iterable[ModuleType]) -> str:
     types = tuple(types)
     own = [type_.properties for type_ in types]
     inner = [part for part in fields.parts(*own) if part not in own]
@@ -47,7 +46,7 @@ def page(title: str, intro: str, types: Iterable[Type]) -> str:
     )
 
 
-def _type(type_: Type) -> list[str]:
+def _type(type_: ModuleType) -> list[str]:
     others = ", ".join(map(markdown.code, type_.aliases))
     return [
         f"## {type_.name}",

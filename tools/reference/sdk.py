@@ -1,4 +1,4 @@
-"""docs/reference/sdk.md, from the public names of the package and what their calls give back."""
+"""docs/reference/sdk.md, from the public names of the package and the return values of their calls."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from mizzen.sdk.packaging.tensors import Prediction
 from tools.reference import markdown
 
 INTRO = """\
-`import mizzen` gives these names. All calls wait for the answer; `plane.calls` is the same client for programs with an
-event loop: it has the same calls as coroutines, and some more. What goes wrong is raised as a class of
-[mizzen.errors](errors.md), which a docstring names where it is to be expected; what a plane finds odd is a
-`MizzenWarning`."""
+`import mizzen` provides these names. All calls are synchronous. `plane.calls` is the same client for programs with an
+event loop: it has the same calls as coroutines, and some more. Calls raise the exceptions of
+[mizzen.errors](errors.md); a docstring names those to expect. Warnings of a plane are emitted as `MizzenWarning`."""
 
 GIVEN = (Deployment, Prediction, Applied, Checked, Comparison, FieldChange, FileChange, Undone)
-"""What calls give back, where it is not plain data."""
+"""Return values of calls that are not plain data."""
 
 
 def page() -> str:
@@ -36,13 +35,13 @@ def page() -> str:
         INTRO,
         *(block for function in functions for block in _function(function)),
         *(block for one in classes for block in _class(one)),
-        "## What calls give back",
+        "## Return values",
         *(block for one in GIVEN for block in _given(one)),
     )
 
 
 def members(one: type) -> Iterator[tuple[str, Any]]:
-    """The public methods and properties of a class, in the order in which they are written."""
+    """The public methods and properties of a class, in the order of the source."""
     for name, member in vars(one).items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
             yield name, member
@@ -71,7 +70,7 @@ def _class(one: type) -> Iterator[str]:
 def _given(one: type) -> Iterator[str]:
     yield f"### {one.__name__}"
     own = docstring(one)
-    yield "" if own.startswith(f"{one.__name__}(") else own  # what dataclasses write of themselves
+    yield "" if own.startswith(f"{one.__name__}(") else own  # the generated docstring of a dataclass
     assert is_dataclass(one)
     rows = [(markdown.code(field.name), markdown.code(_type(field.type))) for field in fields(one)]
     rows += [
@@ -83,7 +82,7 @@ def _given(one: type) -> Iterator[str]:
 
 
 def _code(name: str, function: Any) -> str:
-    """The call, one line or, when that is long, a line for each parameter."""
+    """The call on one line or, if that is too long, with one line per parameter."""
     signature = inspect.signature(function)
     words = list(_parameters([one for one in signature.parameters.values() if one.name != "self"]))
     result = _type(signature.return_annotation)
@@ -114,5 +113,5 @@ def _result(member: property) -> str:
 
 
 def _type(annotation: Any) -> str:
-    """As it is written in the code, without where it is from."""
+    """The annotation as written in the code, without module names."""
     return re.sub(r"\b[a-z]+\.(?=\w)", "", str(annotation))

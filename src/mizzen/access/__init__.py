@@ -1,5 +1,4 @@
-"""Who may do what.
+"""Access control: pure decisions, each with its reason, and the formats that the plane and the gateways share.
 
-Here: pure decisions, each with its reason. Not here: tokens, HTTP, stores; `server/auth/authorization.py` finds out
-who asks.
+Tokens, HTTP and stores do not belong here; `server/auth` authenticates the callers of the control API.
 """

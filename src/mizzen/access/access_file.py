@@ -1,7 +1,7 @@
-"""access.json: what gateways need to know to say who may ask what, without asking anybody.
+"""access.json: everything that gateways need to authorize requests on their own.
 
-The plane replaces the file whole; gateways read it, and go on with the last good one while the plane is away. It holds
-digests of tokens and no token, so whoever reads it cannot become anybody; it is for its owner's eyes all the same.
+The plane replaces the whole file. Gateways read it, and keep the last good one while the plane is away. The file holds
+digests of tokens and no token, so its readers cannot impersonate anyone; still, only its owner may read it.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from mizzen.access.policy import Actor, Binding, Verb
 FORMAT = 1
 
 
-class Pass(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A token that is good now: it was not revoked, and had not expired when this was written."""
+class TokenEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A valid token: it was neither revoked nor expired when the file was written."""
 
     digest: str
-    """The sha256 of it."""
+    """The sha256 of the token."""
     id: str
     principal: str
     admin: bool = False
@@ -32,11 +32,11 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return Actor(self.principal, admin=self.admin)
 
     def __repr__(self) -> str:
-        return f"Pass({self.id!r} of {self.principal!r})"
+        return f"TokenEntry({self.id!r} of {self.principal!r})"
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A `policy.Binding` as it is written."""
+    """The stored form of a `policy.Binding`."""
 
     name: str
     namespace: str
@@ -63,7 +63,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whose JWTs are taken: the fields of `jwts.Trust`, and the public keys that were last fetched."""
+    """The issuer whose JWTs are accepted: the fields of `jwt.TrustedIssuer`, and its most recently fetched keys."""
 
     issuer: str
     audience: str
@@ -71,33 +71,33 @@ class Issuer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     groups_claim: str
     admin_group: str = ""
     keys: tuple[dict[str, Any], ...] = ()
-    """As JWK. None: they cannot be had, so no token can be checked."""
+    """As JWK. Empty if they could not be fetched: then no token can be verified."""
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AccessFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int = FORMAT
     serial: int = 0
-    """Grows with each that is published."""
+    """Increases with each published file."""
     anonymous: bool = False
-    """May those without a token read and predict?"""
-    passes: tuple[Pass, ...] = ()
+    """Whether callers without a token may read and predict."""
+    passes: tuple[TokenEntry, ...] = ()
     grants: tuple[Grant, ...] = ()
     limits: tuple[Limit, ...] = ()
-    """How much they may predict."""
+    """Rate limits and quotas of predictions."""
     issuer: Issuer | None = None
 
 
-_decode = msgspec.json.Decoder(Access).decode
+_decode = msgspec.json.Decoder(AccessFile).decode
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-def encode(access: Access) -> bytes:
+def encode(access: AccessFile) -> bytes:
     return _encode(access)
 
 
-def decode(data: bytes) -> Access:
-    """ValueError when this is something else, or of a newer format."""
+def decode(data: bytes) -> AccessFile:
+    """Raises ValueError if the data is not an access file, or has another format version."""
     access = _decode(data)
     if access.format != FORMAT:
-        raise ValueError(f"format {access.format} is not {FORMAT}: plane and gateway differ in version")
+        raise ValueError(f"format {access.format} is not {FORMAT}: the plane and the gateway have different versions")
     return access

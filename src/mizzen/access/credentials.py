@@ -1,4 +1,4 @@
-"""What stands in an Authorization header, before it is known whose it is."""
+"""Parsing of Authorization headers, before the caller is known."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from mizzen.errors import Unauthenticated
 _SEND = "send 'Authorization: Bearer <token>'"
 
 
-def bearer(credentials: Sequence[str]) -> str:
-    """The token in the Authorization headers of a request, of which there must be one. Unauthenticated."""
+def parse_bearer(credentials: Sequence[str]) -> str:
+    """Returns the token of a request's only Authorization header. Raises Unauthenticated."""
     if len(credentials) > 1:
-        raise refused("there is more than one Authorization header", _SEND)
+        raise invalid_credentials("there is more than one Authorization header", _SEND)
     scheme, _, token = credentials[0].partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
-        raise refused("the Authorization header holds no bearer token", _SEND)
+        raise invalid_credentials("the Authorization header holds no bearer token", _SEND)
     return token
 
 
 def digest(token: str) -> str:
-    """All that is kept of a token of ours: of 256 random bits, a plain sha256 tells nothing."""
+    """Returns the only part of a user token that is stored. A token has 256 random bits, so a plain sha256 is safe."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -30,5 +30,7 @@ def looks_like_jwt(token: str) -> bool:
     return token.startswith("eyJ") and token.count(".") == 2
 
 
-def refused(why: str, hint: str = "an admin makes a token with: mizzen token create USER") -> Unauthenticated:
+def invalid_credentials(
+    why: str, hint: str = "an admin can create a token with: mizzen token create USER"
+) -> Unauthenticated:
     return Unauthenticated(f"the credentials are not valid here: {why}", hint=hint)

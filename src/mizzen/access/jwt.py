@@ -1,6 +1,6 @@
-"""What a JWT of an OpenID Connect issuer proves, given the issuer's public keys. Pure: nothing is fetched here.
+"""Verification of JWTs of an OpenID Connect issuer, given its public keys. Pure: this module fetches nothing.
 
-Control API and gateways read tokens with the same words; they differ in how they come by the keys.
+The control API and the gateways share it; they differ in how they get the keys.
 """
 
 from __future__ import annotations
@@ -16,126 +16,127 @@ from mizzen.access.policy import Actor
 from mizzen.errors import Unauthenticated
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Asymmetric ones only: with the others, whoever can check a token can also make one."""
+"""Asymmetric algorithms only: with a symmetric one, each verifier could also issue tokens."""
 
 UNREADABLE = (jwt.PyJWTError, ValueError, RecursionError)
 LONGEST_TOKEN = 16 << 10
 LONGEST_NAME = 256
 SKEW = 60.0
-"""Seconds by which the issuer's clock may be ahead of ours."""
+"""The number of seconds by which the issuer's clock may be ahead of ours."""
 
 Key = Mapping[str, Any]
-"""A public one, as JWK."""
+"""A public key, as JWK."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
-    """Whose tokens are taken, and how they are read."""
+class TrustedIssuer:
+    """The issuer whose tokens are accepted, and how to read their claims."""
 
     issuer: str
     audience: str
     user_claim: str = "sub"
     groups_claim: str = "groups"
     admin_group: str = ""
-    """Empty: no token makes anybody an admin."""
+    """Members are admins. Empty: no token makes its user an admin."""
 
 
 def key_id(token: str) -> str | None:
-    """Which key has signed it, if it says so. Unauthenticated when it cannot be read, or could not be trusted."""
+    """Returns the id of the signing key, if the token names one. Raises Unauthenticated if the header is not valid."""
     kid = _header(token).get("kid")
     return kid if isinstance(kid, str) else None
 
 
-def pick(keys: Iterable[Key], kid: str | None) -> Key | None:
+def pick_key(keys: Iterable[Key], kid: str | None) -> Key | None:
     listed = tuple(keys)
-    if kid is None:  # then it must be clear which one is meant
+    if kid is None:  # only unambiguous if there is exactly one key
         return listed[0] if len(listed) == 1 else None
     return next((key for key in listed if key.get("kid") == kid), None)
 
 
-def actor(token: str, trust: Trust, key: Key | None, now: float) -> tuple[Actor, float]:
-    """Who the token speaks of, and until when (seconds since 1970). `key` is the one that it names. Unauthenticated.
+def verify_token(token: str, trust: TrustedIssuer, key: Key | None, now: float) -> tuple[Actor, float]:
+    """Returns the actor of the token, and its expiry in seconds since 1970. Raises Unauthenticated.
 
-    They are called `oidc:<user claim>`, so that nobody is taken for a user of this plane.
+    `key` is the key that the token names. The actor's name is `oidc:<user claim>`, so that it cannot be mistaken for a
+    user of this plane.
     """
     header = _header(token)
     if key is None:
-        raise _refused(f"no key of {trust.issuer} has signed it")
-    claims = _verified(token, header["alg"], trust, key)
-    until = _until(claims, now)
-    groups = _groups(claims.get(trust.groups_claim))
+        raise _invalid_jwt(f"it is not signed with a key of {trust.issuer}")
+    claims = _verify_claims(token, header["alg"], trust, key)
+    until = _expiry_of(claims, now)
+    groups = _groups_of(claims.get(trust.groups_claim))
     admin = bool(trust.admin_group) and trust.admin_group in groups
-    return Actor(f"oidc:{_name(claims, trust.user_claim)}", groups, admin), until
+    return Actor(f"oidc:{_user_name(claims, trust.user_claim)}", groups, admin), until
 
 
 def _header(token: str) -> dict[str, Any]:
     if len(token) > LONGEST_TOKEN:
-        raise _refused("it is too long")
+        raise _invalid_jwt("it is too long")
     try:
         header = jwt.get_unverified_header(token)
     except UNREADABLE as error:
-        raise _refused("it cannot be read") from error
+        raise _invalid_jwt("it cannot be read") from error
     if header.get("alg") not in ALGORITHMS:
-        raise _refused("it is not signed with a public-key algorithm, such as RS256 or ES256")
+        raise _invalid_jwt("it is not signed with a public-key algorithm, such as RS256 or ES256")
     if "crit" in header:
-        raise _refused("it asks for an extension that is not known here")
+        raise _invalid_jwt("it requires an extension that is not supported")
     return header
 
 
-def _verified(token: str, algorithm: str, trust: Trust, key: Key) -> dict[str, Any]:
+def _verify_claims(token: str, algorithm: str, trust: TrustedIssuer, key: Key) -> dict[str, Any]:
     try:
-        # A key that does not say what it is for is taken at the header's word, which is one of ALGORITHMS.
+        # If the key names no algorithm, use that of the header, which is one of ALGORITHMS.
         claims: dict[str, Any] = jwt.decode(
             token,
             jwt.PyJWK(dict(key), algorithm=key.get("alg") or algorithm),
             algorithms=ALGORITHMS,
             audience=trust.audience,
             issuer=trust.issuer,
-            # The times are checked with our own clock.
+            # The caller's clock decides about times, below.
             options={
                 "require": ["exp", "iss", "aud"], "verify_exp": False, "verify_nbf": False, "verify_iat": False,
             },
         )  # fmt: skip
     except jwt.InvalidAudienceError as error:
-        raise _refused(f"it is not for '{trust.audience}'") from error
+        raise _invalid_jwt(f"its audience is not '{trust.audience}'") from error
     except jwt.InvalidIssuerError as error:
-        raise _refused(f"it is not of {trust.issuer}") from error
+        raise _invalid_jwt(f"its issuer is not {trust.issuer}") from error
     except jwt.MissingRequiredClaimError as error:
-        raise _refused(f"it does not say '{error.claim}'") from error
+        raise _invalid_jwt(f"it has no claim '{error.claim}'") from error
     except jwt.InvalidSignatureError as error:
-        raise _refused("its signature is not right") from error
+        raise _invalid_jwt("its signature is wrong") from error
     except UNREADABLE as error:
-        raise _refused("it cannot be verified") from error
+        raise _invalid_jwt("it cannot be verified") from error
     return claims
 
 
-def _until(claims: Mapping[str, Any], now: float) -> float:
-    until = _moment(claims, "exp")
+def _expiry_of(claims: Mapping[str, Any], now: float) -> float:
+    until = _time_claim(claims, "exp")
     if now >= until:
-        raise _refused("it has expired")
-    if "nbf" in claims and now + SKEW < _moment(claims, "nbf"):
-        raise _refused("it is not valid yet")
+        raise _invalid_jwt("it has expired")
+    if "nbf" in claims and now + SKEW < _time_claim(claims, "nbf"):
+        raise _invalid_jwt("it is not valid yet")
     return until
 
 
-def _name(claims: Mapping[str, Any], claim: str) -> str:
+def _user_name(claims: Mapping[str, Any], claim: str) -> str:
     name = claims.get(claim)
     if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not name.isprintable():
-        raise _refused(f"its claim '{claim}' names nobody")
+        raise _invalid_jwt(f"its claim '{claim}' is not a valid user name")
     return name
 
 
-def _moment(claims: Mapping[str, Any], name: str) -> float:
+def _time_claim(claims: Mapping[str, Any], name: str) -> float:
     value = claims[name]
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-        raise _refused(f"its claim '{name}' is no time")
+        raise _invalid_jwt(f"its claim '{name}' is not a time")
     return float(value)
 
 
-def _groups(value: Any) -> frozenset[str]:
+def _groups_of(value: Any) -> frozenset[str]:
     names = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     return frozenset(name for name in names if isinstance(name, str) and name)
 
 
-def _refused(why: str) -> Unauthenticated:
+def _invalid_jwt(why: str) -> Unauthenticated:
     return Unauthenticated(f"the JWT is not valid here: {why}", hint="get a new one from the issuer")

@@ -1,9 +1,9 @@
-"""The policy: `allowed(actor, verb, target, bindings)` says yes or no, and why, in words a person can act on. Pure.
+"""The policy: `authorize(actor, verb, target, bindings)` says yes or no, and why, in words a person can act on. Pure.
 
-What nothing allows is refused. `write` includes `read`; `admin` includes all and may grant; `predict` includes nothing.
-Whoever has no binding has exactly the rights of a stranger: on a plane that only this machine can reach, and unless its
-settings say otherwise, to read and to predict; never what processes printed, files that were learnt, which processes
-there are and who may do what, nor secrets, users and the audit.
+Everything that no rule allows is refused. `write` includes `read`; `admin` includes all verbs and may grant; `predict`
+includes no other verb. A user without a RoleBinding has exactly the rights of an anonymous caller. On a plane that
+only this machine can reach, unless its settings say otherwise, that is to read and to predict. Anonymous callers never
+read logs, checkpoint files, workloads, RoleBindings, secrets, users and the audit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mizzen.access.safe_text import plain
+from mizzen.access.safe_text import sanitize
 
 Verb = Literal["read", "predict", "write", "admin"]
 VERBS: tuple[Verb, ...] = ("read", "predict", "write", "admin")
@@ -25,26 +25,26 @@ INCLUDED: dict[Verb, frozenset[Verb]] = {
 
 CLOSED_KINDS = frozenset({"User", "Secret", "AuditEntry", "RoleBinding", "Workload"})
 CLOSED_SUBRESOURCES = frozenset({"logs", "monitor", "files"})
-"""What strangers never see, however open the plane is: monitoring tools and what processes print say too much, and
-what was learnt is not theirs to take."""
+"""Anonymous callers never see these, even on an open plane: logs and monitoring tools reveal too much, and trained
+files are not theirs to take."""
 
-TELLING_KINDS = frozenset({"Revision", "Event"})
-"""Kinds whose objects tell of objects of any kind, also of a closed one."""
+REPORTING_KINDS = frozenset({"Revision", "Event"})
+"""Kinds whose objects report about objects of any kind, also of a closed one."""
 
 LONGEST_NAME, LONGEST_NAMESPACE, LONGEST_COMMAND = 200, 100, 400
-"""Characters that words about a target repeat: anybody may ask for a name of any length."""
+"""The most characters of a name that messages repeat: callers may send names of any length."""
 
 NEEDS_TOKEN = "needs a token: set MIZZEN_TOKEN or use the data dir's admin-token"  # noqa: S105 - no secret, a sentence
 
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who asks. The name is what history records."""
+    """An authenticated caller. History records the name."""
 
     name: str
     groups: frozenset[str] = frozenset()
     admin: bool = False
-    """Of the whole plane."""
+    """Whether the caller is an admin of the whole plane."""
 
 
 ANONYMOUS = Actor("anonymous")
@@ -52,37 +52,37 @@ ANONYMOUS = Actor("anonymous")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What is asked for. An empty name stands for all of a kind, an empty namespace for the plane itself or for all."""
+    """What a request is about. An empty name means all objects of a kind; an empty namespace, the plane itself or all
+    namespaces."""
 
     namespace: str
     kind: str
     name: str = ""
     subresource: str = ""
-    """`logs`, for what its processes wrote; `files`, for what is in its checkpoints"""
+    """`logs`: the output of its processes; `files`: the content of its checkpoints."""
     models: frozenset[str] = frozenset()
-    """The names that a binding may name to reach this: the model it belongs to, or its own."""
+    """The names by which a binding covers this object: the model it belongs to, or its own name."""
     alias: str = ""
-    """The one alias through which it is asked for."""
-    called: frozenset[str] = frozenset()
-    """Names it is called by beside `models`: good for reading and predicting, not for changing what is another's."""
-    tells_of: str = ""
-    """For a telling kind: the kind of the object it tells of."""
+    """The alias that the request names, if any."""
+    extra_names: frozenset[str] = frozenset()
+    """Further names that it answers to. A binding to one of them grants reading and predicting, but not changes."""
+    involved_kind: str = ""
+    """For a reporting kind: the kind of the object that it reports about."""
 
     def __str__(self) -> str:
-        words = (self.kind, plain(self.name, LONGEST_NAME), self.subresource)
-        where = f" in namespace {plain(self.namespace, LONGEST_NAMESPACE)}" if self.namespace else ""
+        words = (self.kind, sanitize(self.name, LONGEST_NAME), self.subresource)
+        where = f" in namespace {sanitize(self.namespace, LONGEST_NAMESPACE)}" if self.namespace else ""
         return "/".join(word for word in words if word) + where
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a RoleBinding says: these may do that with a namespace, a model in it, or one alias of a model."""
+    """What a RoleBinding grants: verbs on a namespace, on a model in it, or on one alias of a model."""
 
     name: str
     namespace: str
-    """That of what it is about."""
     subjects: frozenset[str]
-    """Names of principals, `group:<name>`, or `*` for everybody who has a valid token."""
+    """Names of principals, `group:<name>`, or `*` for all callers with a valid token."""
     verbs: frozenset[Verb]
     model: str = ""
     """Empty: the whole namespace."""
@@ -96,34 +96,34 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
-    """How much of all objects of a kind an actor may reach: all, those of some namespaces and models, or none."""
+class AccessScope:
+    """The objects of a kind that an actor may access: all, those of some namespaces and models, or none."""
 
     everything: bool
-    strangers: bool
-    """All that strangers may see; there is more when it is a telling kind."""
+    public: bool
+    """Includes everything that anonymous callers may see."""
     namespaces: frozenset[str]
-    """Whole ones."""
+    """Includes all objects of these namespaces."""
     models: frozenset[tuple[str, str]]
-    """(namespace, model); only what belongs to it."""
+    """(namespace, model); includes only what belongs to the model."""
     verb: Verb
     reason: str
 
     @property
-    def something(self) -> bool:
-        return self.everything or self.strangers or bool(self.namespaces or self.models)
+    def has_any(self) -> bool:
+        return self.everything or self.public or bool(self.namespaces or self.models)
 
     def covers(self, target: Target) -> bool:
-        """Whether this one is within. `target` is of the kind, and in the namespace, that was asked for."""
+        """Whether the scope includes the target, which must be of the kind, and in the namespace, of the request."""
         return (
             self.everything
-            or (self.strangers and _open(self.verb, target))
+            or (self.public and _is_public(self.verb, target))
             or target.namespace in self.namespaces
-            or any((target.namespace, name) in self.models for name in _names(self.verb, target))
+            or any((target.namespace, name) in self.models for name in _names_for(self.verb, target))
         )
 
 
-def allowed(
+def authorize(
     actor: Actor,
     verb: Verb,
     target: Target,
@@ -132,27 +132,27 @@ def allowed(
     anonymous: bool,
     named: Target | None = None,
 ) -> Verdict:
-    """`anonymous`: strangers may read and predict here. `named`: the target as far as the caller has named it, when the
-    rest was looked up: who may not even read it learns nothing else from a refusal, nor whether it is there.
+    """`anonymous`: callers without a token may read and predict here. `named`: the target as the caller named it, if
+    the rest was looked up. A refusal tells callers that may not read the object nothing else, nor whether it exists.
     """
     if actor.admin:
         return Verdict(True, f"{actor.name} is an admin")
-    if anonymous and _open(verb, target):
-        return Verdict(True, f"anybody on this machine may {verb}")
-    if _themselves(actor, verb, target):
-        return Verdict(True, f"{actor.name} may look after their own tokens")
-    own = [binding for binding in bindings if speaks_of(binding, actor)]
+    if anonymous and _is_public(verb, target):
+        return Verdict(True, f"anyone on this machine may {verb}")
+    if _is_own_account(actor, verb, target):
+        return Verdict(True, f"{actor.name} may manage their own tokens")
+    own = [binding for binding in bindings if names_actor(binding, actor)]
     for binding in own:
         if grants(binding, actor, verb, target):
             return Verdict(True, f"RoleBinding {binding.namespace}/{binding.name} lets {actor.name} {verb}")
-    if verb == "read" and _around(target, own):
+    if verb == "read" and _is_visible_to_members(target, own):
         return Verdict(True, f"{actor.name} has rights here")
-    if named is not None and not _readable(actor, target, own, anonymous=anonymous):
+    if named is not None and not _can_read(actor, target, own, anonymous=anonymous):
         target = named
-    return Verdict(False, _refusal(actor, verb, target, own))
+    return Verdict(False, _refusal_text(actor, verb, target, own))
 
 
-def reach(
+def resolve_scope(
     actor: Actor,
     verb: Verb,
     namespace: str,
@@ -161,26 +161,26 @@ def reach(
     *,
     anonymous: bool,
     subresource: str = "",
-) -> Reach:
-    """For lists and watches of a kind, in one namespace or (empty) in all: what of it `allowed` would allow."""
+) -> AccessScope:
+    """For lists and watches of a kind, in one namespace or (empty) in all: the objects that `authorize` would allow."""
     target = Target(namespace, kind, "", subresource)
-    whole = allowed(actor, verb, target, (), anonymous=anonymous)
-    if whole.allowed and (actor.admin or kind not in TELLING_KINDS):
-        return Reach(actor.admin, not actor.admin, frozenset(), frozenset(), verb, whole.reason)
-    room = kind == "Namespace" and verb == "read"  # whoever has any right in it knows that it is there
+    whole = authorize(actor, verb, target, (), anonymous=anonymous)
+    if whole.allowed and (actor.admin or kind not in REPORTING_KINDS):
+        return AccessScope(actor.admin, not actor.admin, frozenset(), frozenset(), verb, whole.reason)
+    room = kind == "Namespace" and verb == "read"  # any right in a namespace includes seeing that it exists
     giving = [
         binding
         for binding in bindings
-        if speaks_of(binding, actor)
+        if names_actor(binding, actor)
         and namespace in ("", binding.namespace)
-        # Through an alias nobody sees more than what is asked for through that alias.
-        and (room or (_gives(binding, verb) and not binding.alias))
+        # A binding to an alias grants only requests through that alias.
+        and (room or (_includes_verb(binding, verb) and not binding.alias))
     ]
     reason = whole.reason
     if giving and not whole.allowed:
         first = giving[0]
         reason = f"RoleBinding {first.namespace}/{first.name} lets {actor.name} {verb} some of it"
-    return Reach(
+    return AccessScope(
         False,
         whole.allowed,
         frozenset(binding.namespace for binding in giving if room or not binding.model),
@@ -192,80 +192,81 @@ def reach(
 
 def grants(binding: Binding, actor: Actor, verb: Verb, target: Target) -> bool:
     return (
-        speaks_of(binding, actor)
-        and _gives(binding, verb)
+        names_actor(binding, actor)
+        and _includes_verb(binding, verb)
         and target.namespace == binding.namespace
-        and (not binding.model or binding.model in _names(verb, target))
+        and (not binding.model or binding.model in _names_for(verb, target))
         and (not binding.alias or binding.alias == target.alias)
     )
 
 
-def speaks_of(binding: Binding, actor: Actor) -> bool:
+def names_actor(binding: Binding, actor: Actor) -> bool:
     if actor == ANONYMOUS:
         return False
     return bool(binding.subjects & {actor.name, "*", *(f"group:{group}" for group in actor.groups)})
 
 
-def _gives(binding: Binding, verb: Verb) -> bool:
+def _includes_verb(binding: Binding, verb: Verb) -> bool:
     return any(verb in INCLUDED[given] for given in binding.verbs)
 
 
-def _names(verb: Verb, target: Target) -> frozenset[str]:
-    return target.models | target.called if verb in ("read", "predict") else target.models
+def _names_for(verb: Verb, target: Target) -> frozenset[str]:
+    return target.models | target.extra_names if verb in ("read", "predict") else target.models
 
 
-def _open(verb: Verb, target: Target) -> bool:
-    closed = {target.kind, target.tells_of} & CLOSED_KINDS or target.subresource in CLOSED_SUBRESOURCES
+def _is_public(verb: Verb, target: Target) -> bool:
+    closed = {target.kind, target.involved_kind} & CLOSED_KINDS or target.subresource in CLOSED_SUBRESOURCES
     return verb in ("read", "predict") and not closed
 
 
-def _readable(actor: Actor, target: Target, own: Sequence[Binding], *, anonymous: bool) -> bool:
-    return (anonymous and _open("read", target)) or any(grants(binding, actor, "read", target) for binding in own)
+def _can_read(actor: Actor, target: Target, own: Sequence[Binding], *, anonymous: bool) -> bool:
+    return (anonymous and _is_public("read", target)) or any(grants(binding, actor, "read", target) for binding in own)
 
 
-def _themselves(actor: Actor, verb: Verb, target: Target) -> bool:
+def _is_own_account(actor: Actor, verb: Verb, target: Target) -> bool:
     known = actor != ANONYMOUS and target.namespace == ""
     return known and target.kind == "User" and target.name == actor.name and verb in ("read", "write")
 
 
-def _around(target: Target, own: Sequence[Binding]) -> bool:
-    """Is it what all who have any right must know: which kinds and namespaces there are, and the version?"""
+def _is_visible_to_members(target: Target, own: Sequence[Binding]) -> bool:
+    """Whether every caller with any right may see it: the kinds, the version, and the namespaces of its bindings."""
     if target.kind == "Plane":
         return bool(own)
     return target.kind == "Namespace" and any(binding.namespace == target.namespace for binding in own)
 
 
-def _refusal(actor: Actor, verb: Verb, target: Target, own: list[Binding]) -> str:
-    deed = _deed(verb, target)
+def _refusal_text(actor: Actor, verb: Verb, target: Target, own: list[Binding]) -> str:
+    deed = _describe_action(verb, target)
     if actor == ANONYMOUS:
         return f"to {deed} {NEEDS_TOKEN}"
     refused = f"{actor.name} may not {deed}"
     if not target.namespace:
-        return f"{refused}: that is for admins of the plane"
-    return f"{refused}: {_given(target, own)}; an admin of it can allow it: {_command(actor, verb, target)}"
+        return f"{refused}: only admins of the plane may do that"
+    command = _permit_command(actor, verb, target)
+    return f"{refused}: {_describe_grants(target, own)}; an admin of it can grant this: {command}"
 
 
-def _deed(verb: Verb, target: Target) -> str:
-    """What they wanted to do, as people say it: only the right that it needs is always one of the verbs."""
+def _describe_action(verb: Verb, target: Target) -> str:
+    """Returns the refused action in plain words; the right that it needs is always one of the verbs."""
     match target.kind:
         case "AuditEntry":
-            where = f" of namespace {plain(target.namespace, LONGEST_NAMESPACE)}" if target.namespace else ""
+            where = f" of namespace {sanitize(target.namespace, LONGEST_NAMESPACE)}" if target.namespace else ""
             return f"read the audit{where}"
         case "User":
-            who = f"user {plain(target.name, LONGEST_NAME)}" if target.name else "users"
+            who = f"user {sanitize(target.name, LONGEST_NAME)}" if target.name else "users"
             return f"{'see' if verb == 'read' else 'manage'} {who}"
     return f"{verb} {target}"
 
 
-def _given(target: Target, own: list[Binding]) -> str:
-    """What the actor has there already, for whoever wonders why that is not enough."""
-    verbs = {verb for binding in own for verb in binding.verbs if _about(binding, target)}
+def _describe_grants(target: Target, own: list[Binding]) -> str:
+    """Returns what the actor was granted there, to explain why that is not enough."""
+    verbs = {verb for binding in own for verb in binding.verbs if _is_about(binding, target)}
     if not verbs:
-        return "no RoleBinding lets them"
-    return f"their RoleBindings give {' and '.join(verb for verb in VERBS if verb in verbs)} only"
+        return "no RoleBinding allows it"
+    return f"their RoleBindings grant only {' and '.join(verb for verb in VERBS if verb in verbs)}"
 
 
-def _about(binding: Binding, target: Target) -> bool:
+def _is_about(binding: Binding, target: Target) -> bool:
     return (
         binding.namespace == target.namespace
         and (not binding.model or binding.model in target.models)
@@ -273,8 +274,8 @@ def _about(binding: Binding, target: Target) -> bool:
     )
 
 
-def _command(actor: Actor, verb: Verb, target: Target) -> str:
+def _permit_command(actor: Actor, verb: Verb, target: Target) -> str:
     model = min(target.models, default="")
     what = f"{model}@{target.alias}" if model and target.alias else model or f"namespace/{target.namespace}"
     where = "" if not model or target.namespace == "default" else f" --namespace {target.namespace}"
-    return plain(f"mizzen permit {actor.name} {verb} {what}{where}", LONGEST_COMMAND)
+    return sanitize(f"mizzen permit {actor.name} {verb} {what}{where}", LONGEST_COMMAND)

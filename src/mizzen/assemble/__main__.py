@@ -1,4 +1,4 @@
-"""Run by the supervisor: `python -m mizzen.assemble plane`, or `gateway`."""
+"""The entry point of planes and gateways, run by the supervisor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main() -> None:
     try:
         uvloop.run(role.run(settings, listeners))
     except MizzenError as error:
-        # The last lines of the log, which whoever waits for the start shows.
+        # These are the last lines of the log, which `mizzen up` shows when the start fails.
         sys.exit(f"error: {error.message}\nhint: {error.hint}" if error.hint else f"error: {error.message}")
 
 
@@ -31,7 +31,7 @@ def _set_up_log(level: str) -> None:
     logging.basicConfig(
         level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
-    for name in ("httpx2", "httpcore2"):  # they tell of every URL, also of one with a signature in it
+    for name in ("httpx2", "httpcore2"):  # they log every URL, even one that contains a signature
         logging.getLogger(name).setLevel(logging.WARNING)
 
 

@@ -1,4 +1,4 @@
-"""Starting a plane, or finding the one that runs: what to run is written down, and a supervisor is told."""
+"""Start of a plane, or discovery of the running one: writes the processes to run, and starts a supervisor."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mizzen.supervisor.processes.log_rotation import Retention
 from mizzen.supervisor.protocol import KEPT_MEMORY, Boot, Listener, ProcessSpec
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
-"""Order of stopping: first nobody comes in any more, then nobody decides; runtimes follow with rank 2."""
+"""The order of stopping: first gateways, so that no requests come in, then the plane; runtimes follow with rank 2."""
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A plane that has been started: where it is, not whether it is ready yet."""
+class RunningPlane:
+    """A plane that was started: its addresses, whether or not it is ready yet."""
 
     control_url: str
     inference_url: str
@@ -30,14 +30,14 @@ class Running:
     already_running: bool
 
 
-def find(home: Home) -> Running | None:
-    """The plane that runs in this data dir and will go on; waits some seconds while that is unsure."""
-    info = launch.settled(home)
-    return None if info is None else _running(info, already=True)
+def find(home: Home) -> RunningPlane | None:
+    """The plane that runs in this data dir and keeps running; waits some seconds while that is uncertain."""
+    info = launch.wait_until_settled(home)
+    return None if info is None else _describe(info, already=True)
 
 
 def settings_of(home: Home) -> Settings | None:
-    """Those the plane of this data dir was last started with."""
+    """The settings that the plane of this data dir was last started with; None: unknown."""
     try:
         texts = [process.env["MIZZEN_SETTINGS"] for process in Boot.read(home.boot).processes]
         return Settings.from_json(texts[0])
@@ -46,17 +46,17 @@ def settings_of(home: Home) -> Settings | None:
 
 
 def release_of(home: Home) -> str:
-    """The version of Mizzen that the plane of this data dir was last started with; empty when nobody knows."""
+    """The version of Mizzen that the plane of this data dir was last started with; empty: unknown."""
     try:
         return Boot.read(home.boot).release
     except ValueError:
         return ""
 
 
-def start(settings: Settings) -> Running:
+def start(settings: Settings) -> RunningPlane:
     """Start the supervisor of this data dir, for when `find` found none. Raises launch.StartFailed.
 
-    It ends again unless somebody ties a tether to it soon: a starter that dies leaves nothing behind.
+    The supervisor ends unless a tether is attached to it soon: a starter that dies leaves nothing behind.
     """
     home = Home.of(settings.root)
     home.prepare()
@@ -65,16 +65,16 @@ def start(settings: Settings) -> Running:
     info = launch.alive(home)
     if info is None:
         raise launch.StartFailed("the supervisor ended right after its start")
-    return _running(info, already=not here)
+    return _describe(info, already=not here)
 
 
-def _running(info: Mapping[str, Any], *, already: bool) -> Running:
+def _describe(info: Mapping[str, Any], *, already: bool) -> RunningPlane:
     control_url, inference_url = locate.urls(info)
-    return Running(control_url, inference_url, info["data_dir"], info["pid"], already_running=already)
+    return RunningPlane(control_url, inference_url, info["data_dir"], info["pid"], already_running=already)
 
 
 def boot(settings: Settings, home: Home) -> Boot:
-    """What the supervisor holds and runs by itself: the sockets, the plane, and the gateways."""
+    """What the supervisor holds and starts by itself: the sockets, the plane, and the gateways."""
 
     def process(key: str, role: str, rank: int) -> ProcessSpec:
         return ProcessSpec(
@@ -98,7 +98,7 @@ def boot(settings: Settings, home: Home) -> Boot:
         ),
         processes=(
             process("plane", "plane", RANK_PLANE),
-            *(process(name, "gateway", RANK_GATEWAY) for name in gateways(settings)),
+            *(process(name, "gateway", RANK_GATEWAY) for name in gateway_names(settings)),
         ),
         stop_timeout=settings.stop_timeout,
         logs=Retention(settings.log_bytes, settings.log_files, settings.log_days),
@@ -106,6 +106,6 @@ def boot(settings: Settings, home: Home) -> Boot:
     )
 
 
-def gateways(settings: Settings) -> list[str]:
+def gateway_names(settings: Settings) -> list[str]:
     """Their names."""
     return [f"gateway-{number}" for number in range(settings.gateways)]

@@ -1,5 +1,5 @@
-"""What feedback has taught, kept in bounds: what is known of graphs and models that are no more is forgotten, and so is
-which feedback was given, once nobody can give it again.
+"""Retention of feedback state: the state of deleted graphs and models is removed. So are the ids of received feedback,
+once its record is gone and it cannot be repeated.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
 
 _EVERY = 300.0
-_LONGER = 2.0
-"""Feedback is known for so many times as long as the record of what it was for."""
+_RETENTION_FACTOR = 2.0
+"""Feedback ids are kept this many times as long as the records they refer to."""
 _DEFAULT = Feedback.model_validate({})
 
 log = logging.getLogger(__name__)
 
 
-async def keep_tidy(store: Store, root: Path, *, every: float = _EVERY) -> None:
+async def keep_pruning(store: Store, root: Path, *, every: float = _EVERY) -> None:
     """Until cancelled."""
     while True:
         await asyncio.sleep(every)
         try:
-            # Before the living are counted: what is made meanwhile is not among the dead.
-            known = await asyncio.to_thread(_known, root)
-            alive = await _alive(store)
-            await asyncio.to_thread(_tidy, root, alive, known)
+            # Read before the existing objects: state created in between must not count as that of deleted objects.
+            known = await asyncio.to_thread(_list_known, root)
+            alive = await _retention_by_uid(store)
+            await asyncio.to_thread(_prune, root, alive, known)
         except (OSError, sqlite3.Error, MizzenError):
-            log.exception("cannot tidy up what was learnt from feedback; trying again")
+            log.exception("cannot prune feedback state; retrying later")
 
 
-async def _alive(store: Store) -> dict[str, float]:
-    """For how many seconds each graph and model keeps records, if it may keep any."""
+async def _retention_by_uid(store: Store) -> dict[str, float]:
+    """The retention of records in seconds, for each existing graph and InferenceModel."""
     found: dict[str, float] = {}
     for kind in ("MLGraph", "InferenceModel"):
         for resource in await whole(store, kind, Where()):
-            found[resource.meta.uid] = _kept_seconds(resource)
+            found[resource.meta.uid] = _retention_of(resource)
     return found
 
 
-def _kept_seconds(resource: Resource) -> float:
+def _retention_of(resource: Resource) -> float:
     try:
         spec = MLGraphSpec.of(resource) if resource.kind == "MLGraph" else InferenceModelSpec.of(resource)
     except Invalid:
@@ -61,21 +61,21 @@ def _kept_seconds(resource: Resource) -> float:
     return seconds((spec.feedback or _DEFAULT).max_age)
 
 
-def _known(root: Path) -> set[str]:
+def _list_known(root: Path) -> set[str]:
     path = root / state_db.FILE
     if not path.exists():
         return set()
-    with closing(state_db.opened(path)) as connection:
-        return state_db.uids(connection)
+    with closing(state_db.open_db(path)) as connection:
+        return state_db.list_uids(connection)
 
 
-def _tidy(root: Path, alive: Mapping[str, float], known: set[str]) -> None:
+def _prune(root: Path, alive: Mapping[str, float], known: set[str]) -> None:
     now = time.time()
     sweep(root / FOLDER, alive, now)
     if not known:
         return
-    with closing(state_db.opened(root / state_db.FILE)) as connection:
-        state_db.prune(connection, now, _LONGER * max([seconds(_DEFAULT.max_age), *alive.values()]))
-        gone = state_db.forget(connection, {*alive, *(state_db.uids(connection) - known)})
+    with closing(state_db.open_db(root / state_db.FILE)) as connection:
+        state_db.prune(connection, now, _RETENTION_FACTOR * max([seconds(_DEFAULT.max_age), *alive.values()]))
+        gone = state_db.forget(connection, {*alive, *(state_db.list_uids(connection) - known)})
     if gone:
-        log.info("forgot what %d graphs had learnt that are no more", len(gone))
+        log.info("removed the feedback state of %d deleted objects", len(gone))

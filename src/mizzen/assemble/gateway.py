@@ -1,4 +1,4 @@
-"""A gateway: the inference API."""
+"""The gateway process, which serves the inference API."""
 
 from __future__ import annotations
 
@@ -11,41 +11,40 @@ from typing import cast
 
 from mizzen.access import quota_usage
 from mizzen.assemble.sockets import grpc_of, inference_of, socket_of, until_stopped, url_of
-from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
-from mizzen.gateway.queueing.scale_from_zero import Bounds
-from mizzen.gateway.telemetry.access_log import Logged
-from mizzen.gateway.telemetry.tracing import Traced
+from mizzen.gateway.process import AccessOptions, FeedbackOptions, Limits, ReportOptions, serve
+from mizzen.gateway.queueing.scale_from_zero import HoldLimits
+from mizzen.gateway.telemetry.access_log import AccessLogMode
+from mizzen.gateway.telemetry.tracing import TracingConfig
 from mizzen.protocol.gateway_files import counts, demand, table_acks
 from mizzen.selection import change_marker, state_db
 from mizzen.selection.records import FOLDER
 from mizzen.settings import Settings
 from mizzen.supervisor import revive
 from mizzen.supervisor.data_dir import Home
-from mizzen.telemetry.destination import destination
-from mizzen.web.connection_limits import most_connections
-from mizzen.web.tls import Files
+from mizzen.telemetry.destination import read_destination
+from mizzen.web.connection_limits import max_connections
+from mizzen.web.tls import CertificateFiles
 
-COLLECTED = 10_000, 20, 20
-"""Requests leave next to no garbage that counting references does not end: to look for it as often as Python does by
-default costs more than there is to find."""
+GC_THRESHOLDS = 10_000, 20, 20
+"""Requests create almost no reference cycles. Collecting as often as Python does by default costs too much."""
 
 log = logging.getLogger(__name__)
 
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The inference API, until SIGTERM."""
-    gc.set_threshold(*COLLECTED)
+    gc.set_threshold(*GC_THRESHOLDS)
     limits = Limits(
         max_body_bytes=settings.max_body_bytes,
         queue_limit=settings.queue_limit,
         queue_bytes=settings.queue_bytes,
         hold_seconds=settings.hold_seconds,
-        held=Bounds(settings.held_limit, settings.held_bytes),
+        held=HoldLimits(settings.held_limit, settings.held_bytes),
         stop_timeout=settings.stop_timeout,
-        connections=most_connections(),
+        connections=max_connections(),
     )
     home = Home.of(settings.root)
-    guard = Guard(
+    guard = AccessOptions(
         access=settings.root / "access.json",
         refusals=settings.root / "refusals",
         name=os.environ.get("MIZZEN_PROCESS_KEY", "gateway"),
@@ -56,12 +55,12 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         origins=settings.cors_origins,
         anonymous=settings.anonymous,
     )
-    records = Records(
+    records = ReportOptions(
         counts=home.run / counts.FOLDER,
         tables=home.run / table_acks.FOLDER,
         demand=home.run / demand.FOLDER,
         access_log=home.logs / f"access.{guard.name}.log",
-        logged=cast("Logged", settings.access_log),
+        logged=cast("AccessLogMode", settings.access_log),
         log_bytes=settings.log_bytes,
         log_files=settings.log_files,
     )
@@ -70,36 +69,38 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
         serve(
             socket=listening,
             grpc_socket=grpc_of(listeners),
-            tls=_shown(settings) if secure else None,
+            tls=_certificate_files(settings) if secure else None,
             table=settings.root / "table.json",
             control=_reachable(socket_of(listeners["control"])),
             guard=guard,
             limits=limits,
             records=records,
-            learning=Learning(settings.root / state_db.FILE, home.run / change_marker.FILE, settings.root / FOLDER),
-            traced=_traced(settings, os.environ),
+            learning=FeedbackOptions(
+                settings.root / state_db.FILE, home.run / change_marker.FILE, settings.root / FOLDER
+            ),
+            traced=_tracing_config(settings, os.environ),
             log_level=settings.log_level,
         ),
         revive.keep(home, listeners, delay=1.0),
     )
 
 
-def _shown(settings: Settings) -> Files:
-    """What the plane has made and renews, or what somebody else does."""
+def _certificate_files(settings: Settings) -> CertificateFiles:
+    """The certificate that the plane creates and renews, or the one from the settings."""
     folder = settings.root / "tls"
-    return Files(*(settings.given_certificate or (folder / "server.pem", folder / "server-key.pem")))
+    return CertificateFiles(*(settings.user_certificate or (folder / "server.pem", folder / "server-key.pem")))
 
 
-def _traced(settings: Settings, environ: Mapping[str, str]) -> Traced | None:
+def _tracing_config(settings: Settings, environ: Mapping[str, str]) -> TracingConfig | None:
     try:
-        to = destination(settings.otel_endpoint, environ)
-    except ValueError as fault:  # of the environment, which others may have set for others
-        log.warning("nothing is traced: %s", fault)
+        to = read_destination(settings.otel_endpoint, environ)
+    except ValueError as fault:  # the variables may be meant for other programs
+        log.warning("tracing is off: %s", fault)
         return None
-    return None if to is None else Traced(to, settings.otel_sample)
+    return None if to is None else TracingConfig(to, settings.otel_sample)
 
 
 def _reachable(listening: socket.socket) -> str:
-    """The URL of a socket of this machine: what listens at all addresses is found at its own."""
+    """The URL of a socket of this machine: one that listens on all addresses is reached on loopback."""
     host = listening.getsockname()[0]
     return url_of(listening, host={"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))  # noqa: S104 - compared

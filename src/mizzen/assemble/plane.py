@@ -11,6 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,25 +21,26 @@ from starlette.applications import Starlette
 
 from mizzen import frameworks
 from mizzen.access import access_file, credentials, quota_usage
-from mizzen.access.jwt import Trust
+from mizzen.access.jwt import TrustedIssuer
 from mizzen.assemble import environments, feedback_retention, training
-from mizzen.assemble.boot import gateways
+from mizzen.assemble.boot import gateway_names
 from mizzen.assemble.sockets import inference_of, socket_of, until_stopped, url_of
-from mizzen.assemble.traffic_barrier import Carrying
+from mizzen.assemble.traffic_barrier import TrafficBarrier
 from mizzen.blobs.disk_room import Room, free_bytes
+from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.controllers import acceptance
-from mizzen.controllers.access_publisher import AccessPublisher, Vouching
-from mizzen.controllers.events import Happenings
+from mizzen.controllers.access_publisher import AccessPublisher, IssuerWithKeys
+from mizzen.controllers.events import EventRecorder
 from mizzen.controllers.graphs.controller import Graphs
-from mizzen.controllers.graphs.service_probes import Probes
+from mizzen.controllers.graphs.service_probes import ServiceProber
 from mizzen.controllers.local_node import keep_registered, node_of
 from mizzen.controllers.models import Models
 from mizzen.controllers.monitors import Monitors
-from mizzen.controllers.refusal_ingest import RefusalsIntake
+from mizzen.controllers.refusal_ingest import RefusalIngest
 from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.controllers.serving.controller import Serving
-from mizzen.controllers.table_acks import Traffic
+from mizzen.controllers.table_acks import GatewayTraffic
 from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
@@ -47,36 +49,38 @@ from mizzen.engines.local.gpus import discovery
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref
 from mizzen.protocol.gateway_files import counts, demand, table_acks
+from mizzen.reconcile.controller import Controller
 from mizzen.reconcile.loop import Loop
-from mizzen.runs.checkpoints import Shelf
+from mizzen.runs.checkpoints import CheckpointStore
 from mizzen.selection import state_db
-from mizzen.selection.state_reader import Reader
-from mizzen.server.admin.metrics import Inside
+from mizzen.selection.state_reader import StateReader
+from mizzen.server.admin.metrics import PlaneStats
 from mizzen.server.admin.tls_certificates import Certificates
 from mizzen.server.admission import namespaced_store
 from mizzen.server.app import begin_stop, create_app
 from mizzen.server.auth import targets
 from mizzen.server.auth.authentication import ADMIN
 from mizzen.server.auth.jwks import IssuerKeys
-from mizzen.server.auth.oidc import Oidc
-from mizzen.server.auth.role_bindings import Bindings
+from mizzen.server.auth.oidc import OidcAuthenticator
+from mizzen.server.auth.role_bindings import RoleBindingCache
 from mizzen.server.auth.tokens import AdminToken
 from mizzen.server.deletion import audit_retention
 from mizzen.server.deletion.cascade import finish_cascades
 from mizzen.server.deletion.garbage import keep_collecting
 from mizzen.server.deletion.namespaces import keep_emptying
 from mizzen.server.http import pagination
+from mizzen.server.http.context import ServerContext
 from mizzen.server.monitor import tool_key
-from mizzen.server.versions.manifest_downloads import Fetches
+from mizzen.server.versions.manifest_downloads import ManifestDownloads
 from mizzen.settings import Settings
 from mizzen.stores.records.vault import Vault
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.supervisor import revive
 from mizzen.supervisor.data_dir import Home
-from mizzen.usage.inventory import Kept
+from mizzen.usage.inventory import InventoryCache
 from mizzen.usage.processes import Processes
 from mizzen.usage.sampler import Sampler
-from mizzen.web.connection_limits import Door, Patience, most_connections
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts, max_connections
 from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer, serve_all
 
@@ -85,165 +89,217 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
-    root = settings.root
-    home = Home.of(root)
+    base = await _open_base(settings, listeners)
+    plane = _Plane(base)
+    await plane.jobs.restore(base.store)
+    # Before the first request is served: callers that had access at the last start may have lost it since.
+    await plane.access.publish()
+    plane.app = plane.create_app()
+    try:
+        await until_stopped(*_serve_control(plane.app, settings, listeners), *plane.tasks())
+    finally:
+        await plane.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What controllers and the control API are built on."""
+
+    settings: Settings
+    listeners: Mapping[str, int]
+    home: Home
+    token: AdminToken
+    inference_url: str
+    room: Room
+    store: SqliteStore
+    vault: Vault
+    blobs: FileBlobs
+    engine: LocalEngine
+    gpus: int
+
+
+async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
+    root, home = settings.root, Home.of(settings.root)
     token = AdminToken.load_or_create(root / "admin-token")
     inference_url = _inference_url(settings, listeners)
     room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
-    store = await _store(root / "mizzen.db", settings.keep_events, room)
-    counts.sweep(home.run / counts.FOLDER, gateways(settings))
-    table_acks.sweep(home.run / table_acks.FOLDER, gateways(settings))
-    demand.sweep(home.run / demand.FOLDER, gateways(settings))
+    store = await _open_store(root / "mizzen.db", settings.keep_events, room)
+    counts.sweep(home.run / counts.FOLDER, gateway_names(settings))
+    table_acks.sweep(home.run / table_acks.FOLDER, gateway_names(settings))
+    demand.sweep(home.run / demand.FOLDER, gateway_names(settings))
     vault = Vault(store.secrets, root / "secret-key")
-    blobs, told_to_runners = await training.blobs_of(settings, vault, room)
-    making = environments.making(settings)
-    await asyncio.to_thread(_look_for_plugins)
-    gpus = await asyncio.to_thread(discovery.found, settings.gpus)
+    blobs, blob_secrets = await training.blobs_of(settings, vault, room)
+    await asyncio.to_thread(_report_broken_plugins)
+    gpus = await asyncio.to_thread(discovery.find_devices, settings.gpus)
     engine = LocalEngine(
-        home, blobs, python=sys.executable, reveal=vault.reveal, making=making, gpus=gpus,
-        blob_env=training.disk_marks(settings), blob_secrets=told_to_runners,
+        home, blobs, python=sys.executable, reveal=vault.reveal, gpus=gpus,
+        build_settings=environments.build_settings_of(settings),
+        blob_env=training.disk_limit_variables(settings), blob_secrets=blob_secrets,
     )  # fmt: skip
-    context = Context(capabilities=frozenset(engine.capabilities))
-    machine = node_of(socket.gethostname(), context.capabilities, len(gpus))
+    return _Base(settings, listeners, home, token, inference_url, room, store, vault, blobs, engine, len(gpus))
 
-    def poke(ref: Ref) -> None:
-        loop.poke(ref)
 
-    fetches = Fetches(lambda: app.state.plane, poke)
-    accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
-    traffic = Traffic(home.run / table_acks.FOLDER, clock=time.monotonic)
-    scaling = Autoscaler(home.run / demand.FOLDER, poke, clock=time.monotonic)
-    shelf = Shelf(blobs.documents)
-    serving = Serving(
-        inference_url, context, fetches, here=machine.meta.name, traffic=traffic, scaling=scaling, checkpoints=shelf
-    )
-    probes = Probes(poke)
-    graphs = Graphs(inference_url, context, probing=probes, traffic=traffic)
-    jobs = training.controller(
-        settings, store, blobs, context, gpus=len(gpus), here=machine.meta.name, poke=poke, now=_now
-    )
-    await jobs.prime(store)
-    monitors = _monitors(context, home, listeners)
-    working = (Models(context), Versions(context), serving, graphs, jobs, monitors, Workloads(engine))
-    happenings = _recorder(store)
-    loop = Loop(store, [*working, *accepting], now=_now, recorder=happenings)
-    vouching = _vouching(settings)
-    publisher = _publisher(settings, store, token, vouching)
-    tables = TablePublisher(store, root / "table.json", published=traffic.published)
-    processes, sampler = _watching(home, tables)
-    # Before anybody is answered: whoever got in at the last start may have lost their rights since.
-    await publisher.publish()
-    app = create_app(
-        store=store,
-        blobs=blobs,
-        identities=store.identities,
-        secrets=store.secrets,
-        vault=vault,
-        audit=store.audit,
-        admin_token=token,
-        inference_url=inference_url,
-        shelf=shelf,
-        data_dir=root,
-        logs=engine.logs,
-        ready=lambda: True,
-        now=_now,
-        loopback=settings.loopback,
-        anonymous=settings.anonymous,
-        capabilities=context.capabilities,
-        oidc=Oidc(*vouching, _now) if vouching else None,
-        settle=publisher.settled,
-        carried=Carrying(tables, traffic),
-        pages=pagination.Pages.kept(root / "page-key"),
-        limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
-        default_framework=settings.default_framework,
-        recorder=happenings,
-        used=lambda subject: quota_usage.now(root / quota_usage.FILE, subject, time.time()),
-        seen=sampler,
-        learnt=Reader(root / state_db.FILE),
-        inside=Inside(store.tally, loop.backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)),
-    )
+class _Plane:
+    """The controllers, the publishers and the control API, connected to each other."""
 
-    async def hints() -> None:
-        async for ref in engine.changes():
-            poke(ref)
+    app: Starlette
 
-    try:
-        await until_stopped(
-            *_answering(app, settings, listeners),
-            loop.run(),
-            happenings.run(),
-            tables.run(),
-            scaling.run(),
-            processes.run(),
-            sampler.run(),
-            publisher.run(),
-            RefusalsIntake(store.audit, root / "refusals").run(),
+    def __init__(self, base: _Base) -> None:
+        settings, store, home = base.settings, base.store, base.home
+        self._base = base
+        self._context = Context(capabilities=frozenset(base.engine.capabilities))
+        self._node = node_of(socket.gethostname(), self._context.capabilities, base.gpus)
+        self._downloads = ManifestDownloads(lambda: self.app.state.context, self._enqueue)
+        self._traffic = GatewayTraffic(home.run / table_acks.FOLDER, clock=time.monotonic)
+        self._autoscaler = Autoscaler(home.run / demand.FOLDER, self._enqueue, clock=time.monotonic)
+        self._checkpoints = CheckpointStore(base.blobs.documents)
+        self._prober = ServiceProber(self._enqueue)
+        self.jobs = training.build_controller(
+            settings, store, base.blobs, self._context,
+            gpus=base.gpus, here=self._node.meta.name, enqueue=self._enqueue, now=_now,
+        )  # fmt: skip
+        self._recorder = _event_recorder(store)
+        self._loop = Loop(store, self._controllers(), now=_now, recorder=self._recorder)
+        self._issuer = _find_issuer(settings)
+        self.access = _access_publisher(settings, store, base.token, self._issuer)
+        self._tables = TablePublisher(store, settings.root / "table.json", on_published=self._traffic.on_published)
+        self._processes, self._sampler = _build_usage(home, self._tables)
+
+    def create_app(self) -> Starlette:
+        base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
+        return create_app(
+            ServerContext(
+                store=namespaced_store.NamespacedStore(store),
+                blobs=base.blobs,
+                identities=store.identities,
+                secrets=store.secrets,
+                vault=base.vault,
+                audit=store.audit,
+                bindings=RoleBindingCache(store),
+                inference_url=base.inference_url,
+                checkpoints=self._checkpoints,
+                data_dir=root,
+                logs=base.engine.logs,
+                ready=lambda: True,
+                now=_now,
+                anonymous=settings.anonymous,
+                capabilities=self._context.capabilities,
+                wait_for_traffic=TrafficBarrier(self._tables, self._traffic),
+                pages=pagination.Paginator.load_or_create(root / "page-key"),
+                limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
+                default_framework=settings.default_framework,
+                recorder=self._recorder,
+                quota_used=lambda subject: quota_usage.current_usage(root / quota_usage.FILE, subject, time.time()),
+                usage=self._sampler,
+                feedback_state=StateReader(root / state_db.FILE),
+            ),
+            admin_token=base.token,
+            loopback=settings.loopback,
+            oidc=OidcAuthenticator(*self._issuer, _now) if self._issuer else None,
+            wait_published=self.access.wait_published,
+            internals=PlaneStats(
+                store.tally, self._loop.list_backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)
+            ),
+        )
+
+    def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """All that runs next to the control API, until cancelled."""
+        base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
+        return (
+            self._loop.run(),
+            self._recorder.run(),
+            self._tables.run(),
+            self._autoscaler.run(),
+            self._processes.run(),
+            self._sampler.run(),
+            self.access.run(),
+            RefusalIngest(store.audit, root / "refusals").run(),
             audit_retention.keep_pruning(
                 store.audit, _now, days=settings.audit_days, refusals=settings.audit_refusal_rows
             ),
             finish_cascades(store),
-            keep_emptying(store, vault),
-            keep_registered(store, machine, _now, room=room, recorder=happenings),
-            keep_collecting(store, blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
-            hints(),
-            environments.keep_clearing(engine, settings.environment_hours),
-            feedback_retention.keep_tidy(store, root),
-            revive.keep(home, listeners, delay=0.0),
+            keep_emptying(store, base.vault),
+            keep_registered(store, self._node, _now, room=base.room, recorder=self._recorder),
+            keep_collecting(store, base.blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
+            self._follow_engine(),
+            environments.keep_clearing(base.engine, settings.environment_hours),
+            feedback_retention.keep_pruning(store, root),
+            revive.keep(base.home, base.listeners, delay=0.0),
         )
-    finally:
-        await probes.close()
-        await fetches.close()
-        await engine.close()
-        await store.close()
+
+    async def close(self) -> None:
+        await self._prober.close()
+        await self._downloads.close()
+        await self._base.engine.close()
+        await self._base.store.close()
+
+    def _controllers(self) -> list[Controller[SqliteStore, Any]]:
+        base, context, store, traffic = self._base, self._context, self._base.store, self._traffic
+        serving = Serving(
+            base.inference_url, context, self._downloads,
+            here=self._node.meta.name, traffic=traffic, scaler=self._autoscaler, checkpoints=self._checkpoints,
+        )  # fmt: skip
+        graphs = Graphs(base.inference_url, context, prober=self._prober, traffic=traffic)
+        monitors = _monitors(context, base.home, base.listeners)
+        accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
+        working = (Models(context), Versions(context), serving, graphs, self.jobs, monitors, Workloads(base.engine))
+        return [*working, *accepting]
+
+    def _enqueue(self, ref: Ref) -> None:
+        self._loop.enqueue(ref)
+
+    async def _follow_engine(self) -> None:
+        async for ref in self._base.engine.changes():
+            self._enqueue(ref)
 
 
 def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Monitors:
-    """With the key that the tools they start ask for: without it, none runs."""
-    tool_key.kept(home.run)
+    """Creates the key that monitoring tools require of callers: without it, no tool starts."""
+    tool_key.read_or_create(home.run)
     return Monitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
 
 
-def _watching(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
-    """Who sees what is used: which processes there are, and what they and the gateways say."""
+def _build_usage(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
+    """The observer of processes, and the sampler that reads their usage and the counts of gateways."""
     processes = Processes(home)
-    return processes, Sampler(home.run / counts.FOLDER, processes, Kept(tables.told), clock=time.time)
+    return processes, Sampler(home.run / counts.FOLDER, processes, InventoryCache(tables.snapshot), clock=time.time)
 
 
-def _look_for_plugins() -> None:
-    """Before anybody asks, and beside the event loop: it imports other people's code, in processes of its own."""
+def _report_broken_plugins() -> None:
+    """Run before the first request, in a thread: it imports third-party code, in separate processes."""
     for broken in frameworks.broken():
         log.warning("the plug-in %s", broken)
 
 
 def _size_of(store: Path) -> int:
-    """With what has been written and not yet moved to its place."""
+    """Including the write-ahead log, which is not yet merged into the database."""
     files = (store, store.with_name(f"{store.name}-wal"))
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-async def _store(path: Path, keep_events: int, room: Room) -> SqliteStore:
-    """With the namespaces that have to be there, also in a data dir that is older than they are."""
+async def _open_store(path: Path, keep_events: int, room: Room) -> SqliteStore:
+    """Creates the built-in namespaces, which a data dir of an older release may lack."""
     store = await SqliteStore.open(path, clock=_now, new_id=_new_id, keep_events=keep_events, room=room.for_writes)
-    await namespaced_store.prepare(store, await store.namespaces())
+    await namespaced_store.create_missing(store, await store.namespaces())
     return store
 
 
-def _answering(
+def _serve_control(
     app: Starlette, settings: Settings, listeners: Mapping[str, int]
 ) -> tuple[Coroutine[Any, Any, None], Coroutine[Any, Any, None]]:
-    """The app on both sockets of the control API, until SIGTERM; and what keeps the certificate of one current."""
+    """The app on both sockets of the control API, until SIGTERM; and the task that renews the TLS certificate."""
     plain, tls = socket_of(listeners["control"]), socket_of(listeners["control-tls"])
     names = socket.gethostname(), settings.host, tls.getsockname()[0], *settings.tls_names
     certificates = Certificates(settings.root / "tls", names, _now)
     context = certificates.context()
-    certificates.point_to(settings.given_certificate[0] if settings.given_certificate else None)
+    certificates.link_inference_certificate(settings.user_certificate[0] if settings.user_certificate else None)
 
-    door = Door(Patience(untaken=settings.untaken_seconds), most_connections())
+    limiter = ConnectionLimiter(Timeouts(unread=settings.untaken_seconds), max_connections())
 
     def server(with_tls: ssl.SSLContext | None = None) -> WebServer:
-        protocol = partial(LimitedProtocol, door=door)
+        protocol = partial(LimitedProtocol, limiter=limiter)
         grace = max(1.0, settings.stop_timeout)
-        return WebServer(app, protocol, door, stop_timeout=grace, log_level=settings.log_level, tls=with_tls)
+        return WebServer(app, protocol, limiter, stop_timeout=grace, log_level=settings.log_level, tls=with_tls)
 
     serving = serve_all((server(), plain), (server(context), tls), on_stop=lambda: begin_stop(app))
     return serving, certificates.keep_current(context)
@@ -255,54 +311,56 @@ def _control_url(listeners: Mapping[str, int]) -> str:
 
 
 def _is_installed(package: str) -> bool:
-    """Where this interpreter finds packages. Nothing is imported."""
+    """Can this interpreter find the package? Nothing is imported."""
     importlib.invalidate_caches()
     return importlib.util.find_spec(package) is not None
 
 
 def _inference_url(settings: Settings, listeners: Mapping[str, int]) -> str:
-    """As others are told it. No certificate names an address that stands for all."""
+    """The URL in statuses. With TLS it uses a name of the certificate, which cannot contain a wildcard address."""
     listening, secure = inference_of(listeners)
     if not secure:
         return url_of(listening)
     return url_of(listening, "https", settings.tls_names[0] if settings.tls_names else "")
 
 
-def _vouching(settings: Settings) -> tuple[Trust, IssuerKeys] | None:
-    """Whose JWTs are taken, if anybody's, and where the keys come from."""
+def _find_issuer(settings: Settings) -> tuple[TrustedIssuer, IssuerKeys] | None:
+    """The issuer whose JWTs are accepted, if any, and the source of its keys."""
     if not settings.oidc_issuer:
         return None
 
-    trust = Trust(
+    trust = TrustedIssuer(
         settings.oidc_issuer,
         settings.oidc_audience,
         settings.oidc_user_claim,
         settings.oidc_groups_claim,
         settings.oidc_admin_group,
     )
-    # Relative to the data dir: that is where a plane runs, wherever it was started.
+    # Relative to the data dir, which is the plane's working directory wherever it was started.
     return trust, IssuerKeys(settings.oidc_issuer, settings.oidc_keys, time.monotonic)
 
 
-def _publisher(
-    settings: Settings, store: SqliteStore, token: AdminToken, vouching: tuple[Trust, IssuerKeys] | None
+def _access_publisher(
+    settings: Settings, store: SqliteStore, token: AdminToken, issuer: tuple[TrustedIssuer, IssuerKeys] | None
 ) -> AccessPublisher:
-    """Tells gateways who may ask what."""
+    """The publisher of the access rights that gateways enforce."""
     return AccessPublisher(
         store,
         store.identities,
-        Bindings(store).fresh,
+        RoleBindingCache(store).current,
         settings.root / "access.json",
-        admin=access_file.Pass(digest=credentials.digest(token), id="admin-token", principal=ADMIN.name, admin=True),
+        admin=access_file.TokenEntry(
+            digest=credentials.digest(token), id="admin-token", principal=ADMIN.name, admin=True
+        ),
         anonymous=settings.loopback and settings.anonymous,
-        vouching=Vouching(*vouching) if vouching else None,
+        trusted_issuer=IssuerWithKeys(*issuer) if issuer else None,
         now=_now,
     )
 
 
-def _recorder(store: SqliteStore) -> Happenings:
-    """Keeps Events of what controllers do; who may read a model may read those of all that belongs to it."""
-    return Happenings(store, lambda resource: min(targets.of(resource).models, default=""), now=_now)
+def _event_recorder(store: SqliteStore) -> EventRecorder:
+    """The recorder of Events. Readers of a model may read the Events of all objects that belong to it."""
+    return EventRecorder(store, lambda resource: min(targets.of(resource).models, default=""), now=_now)
 
 
 def _now() -> datetime:

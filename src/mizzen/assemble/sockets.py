@@ -1,4 +1,4 @@
-"""What plane and gateways have in common while they run."""
+"""Sockets and task groups of planes and gateways."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 async def until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
-    """Run all of them until the server ends, which is how a stop is asked for. Any other end is loud."""
+    """Run all until the server ends, which is how a process is stopped. The end of any other task is an error."""
 
     async def must_not_end(work: Coroutine[Any, Any, None]) -> None:
         await work
@@ -30,20 +30,20 @@ def socket_of(fd: int) -> socket.socket:
 
 
 def url_of(listening: socket.socket, scheme: str = "http", host: str = "") -> str:
-    """By its own address, unless it is called otherwise."""
+    """The URL of the socket's own address, or of `host` if given."""
     bound, port = listening.getsockname()[:2]
     name = host or bound
     return f"{scheme}://{f'[{name}]' if ':' in name else name}:{port}"
 
 
 def inference_of(listeners: Mapping[str, int]) -> tuple[socket.socket, bool]:
-    """The socket of the inference API, and whether it speaks TLS: its name says so to everybody who is told of it."""
+    """The socket of the inference API, and whether it speaks TLS, which its name in `listeners` says."""
     tls = "inference-tls" in listeners
     return socket_of(listeners["inference-tls" if tls else "inference"]), tls
 
 
 def grpc_of(listeners: Mapping[str, int]) -> socket.socket | None:
-    """The socket of the inference API over gRPC, with TLS where that has it. A supervisor that was started before
-    there was gRPC holds none."""
+    """The socket of the inference API over gRPC, with TLS if the HTTP one has it. None: an older supervisor, which was
+    started before there was gRPC, holds none."""
     found = listeners.get("grpc-tls" if "inference-tls" in listeners else "grpc")
     return None if found is None else socket_of(found)

@@ -1,6 +1,6 @@
-"""A decision about traffic is answered when traffic follows it: whoever made a version current and asks at once is
-answered by that version. The decision itself is durable before, so a gateway that is stuck does not undo it: it is
-waited for as long as `traffic.PATIENCE`, and no longer.
+"""The barrier that delays responses about traffic until gateways have applied the change: a caller who promotes a
+version and calls it at once gets that version. The change is already durable, so a stuck gateway does not undo it: it
+is waited for at most `table_acks.ACK_TIMEOUT`.
 """
 
 from __future__ import annotations
@@ -8,24 +8,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from mizzen.controllers.table_acks import PATIENCE, Traffic
+from mizzen.controllers.table_acks import ACK_TIMEOUT, GatewayTraffic
 from mizzen.controllers.table_publisher import TablePublisher
 
-LOOK_EVERY = 0.01
-"""Seconds. Gateways look for a new Table every 50 ms."""
+POLL_INTERVAL = 0.01
+"""Seconds. Gateways check for a new Table every 50 ms."""
 
 
-class Carrying:
-    def __init__(self, tables: TablePublisher, traffic: Traffic, *, patience: float = PATIENCE) -> None:
+class TrafficBarrier:
+    def __init__(self, tables: TablePublisher, traffic: GatewayTraffic, *, patience: float = ACK_TIMEOUT) -> None:
         self._tables = tables
         self._traffic = traffic
         self._patience = patience
 
     async def __call__(self, position: str) -> None:
-        """Returns when every gateway goes by what the store held at this resource version, or when it was waited for
-        long enough."""
+        """Return when every gateway has applied the state of the store at this resource version, or after a timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._patience):
-                # What a gateway goes by is a file, which tells nobody that it changed.
-                while not (self._tables.says(position) and self._traffic.knows_newest()):  # noqa: ASYNC110
-                    await asyncio.sleep(LOOK_EVERY)
+                # Gateways acknowledge Tables in files, which trigger no event.
+                while not (self._tables.covers(position) and self._traffic.is_current()):  # noqa: ASYNC110
+                    await asyncio.sleep(POLL_INTERVAL)

@@ -1,4 +1,4 @@
-"""What training needs of a plane: the machine to share out, the store that keeps what it makes, and who decides."""
+"""The parts of a plane for training: the blob store, the resources of the machine, and the controller."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from mizzen.blobs.backed_store import BackedBlobs
 from mizzen.blobs.disk_room import Room
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.object_store_credentials import Credentials
-from mizzen.blobs.store import opened
-from mizzen.controllers.training.admission_queue import Shares
-from mizzen.controllers.training.controller import Training
-from mizzen.controllers.training.results import Results
+from mizzen.blobs.open_store import open_store
+from mizzen.controllers.training.admission_queue import AdmissionQueue
+from mizzen.controllers.training.controller import TrainingJobs
+from mizzen.controllers.training.results import JobResults
 from mizzen.errors import MizzenError
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
@@ -29,38 +29,38 @@ log = logging.getLogger(__name__)
 
 
 async def blobs_of(settings: Settings, vault: Vault, room: Room) -> tuple[FileBlobs, Mapping[str, str]]:
-    """The plane's blobs, and the variables by which runners find them, some of which are secrets."""
+    """The plane's blobs, and the variables that tell runners where they are, some of which are secrets."""
     keys = await _credentials(settings, vault)
     folder = settings.root / "blobs"
     url = settings.blob_store
-    blobs = BackedBlobs(folder, opened(url, keys), room) if url else FileBlobs(folder, room)
+    blobs = BackedBlobs(folder, open_store(url, keys), room) if url else FileBlobs(folder, room)
     await asyncio.to_thread(blobs.sweep)
     return blobs, open_from_env.variables(url, keys, os.environ)
 
 
-def disk_marks(settings: Settings) -> Mapping[str, str]:
-    """By which runners leave the plane its room."""
+def disk_limit_variables(settings: Settings) -> Mapping[str, str]:
+    """Variables that make runners leave the plane enough disk space."""
     marks = {"LOW": settings.disk_low_bytes, "CRITICAL": settings.disk_critical_bytes}
     return {f"MIZZEN_DISK_{mark}_BYTES": str(size) for mark, size in marks.items()}
 
 
 async def _credentials(settings: Settings, vault: Vault) -> Credentials:
-    """For the store behind the disk. Keys that cannot be had are told: what is on the disk is served all the same."""
-    given = Credentials(settings.blob_store_endpoint, settings.blob_store_region)
+    """The credentials of the remote blob store. Missing keys are only logged: files on the disk are served anyway."""
+    credentials = Credentials(settings.blob_store_endpoint, settings.blob_store_region)
     if not settings.blob_store or not settings.blob_store_secret:
-        return given
+        return credentials
     try:
         keys = [
             await vault.reveal(DEFAULT_NAMESPACE, settings.blob_store_secret, key)
             for key in ("accessKeyId", "secretAccessKey")
         ]
     except MizzenError as error:
-        log.warning("the store of blobs cannot be opened: %s; see the setting blob_store_secret", error)
-        return given
-    return Credentials(given.endpoint, given.region, *keys)
+        log.warning("the blob store cannot be opened: %s; see the setting blob_store_secret", error)
+        return credentials
+    return Credentials(credentials.endpoint, credentials.region, *keys)
 
 
-def controller(
+def build_controller(
     settings: Settings,
     store: SqliteStore,
     blobs: FileBlobs,
@@ -68,12 +68,14 @@ def controller(
     *,
     gpus: int,
     here: str,
-    poke: Callable[[Ref], None],
+    enqueue: Callable[[Ref], None],
     now: Callable[[], datetime],
-) -> Training:
-    shares = Shares(settings.training_cpus or _cores(), settings.training_memory_bytes or _memory(), gpus, poke=poke)
-    results = Results(settings.root, blobs.documents)
-    return Training(context, shares, results, Lookup(store.identities, store.secrets), now=now, here=here)
+) -> TrainingJobs:
+    shares = AdmissionQueue(
+        settings.training_cpus or _cores(), settings.training_memory_bytes or _memory(), gpus, enqueue=enqueue
+    )
+    results = JobResults(settings.root, blobs.documents)
+    return TrainingJobs(context, shares, results, Lookup(store.identities, store.secrets), now=now, here=here)
 
 
 def _cores() -> int:

@@ -122,7 +122,7 @@ class _Stream:
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[Iterator[Member]]:
+def open_archive(file: Path) -> Iterator[Iterator[Member]]:
     """Its files in order, each to be read before the next is asked for. BadRequest for what is no such archive."""
     try:
         raw = file.open("rb", buffering=0)
@@ -169,11 +169,11 @@ def manifest_of(parts: dict[str, bytes], name: str) -> Manifest:
     return Manifest.from_data(data)
 
 
-def checked(file: Path, told: Told) -> Manifest:
+def verify(file: Path, told: Told) -> Manifest:
     """Read all of it, and compare. BadRequest when it is not, to the last byte, what was written."""
     found: list[Item] = []
     parts: dict[str, bytes] = {}
-    with opened(file) as members:
+    with open_archive(file) as members:
         for member in members:
             if member.path in (MANIFEST, SEAL):
                 parts[member.path] = _small(member, file)

@@ -20,7 +20,7 @@ from typing import BinaryIO, Final, Protocol, cast
 from mizzen import __version__
 from mizzen.backups import snapshot, temp_files
 from mizzen.backups.archive import Writer
-from mizzen.backups.documents import gathered
+from mizzen.backups.documents import write_documents
 from mizzen.backups.manifest import (
     DATABASE,
     DOCUMENTS,
@@ -32,7 +32,7 @@ from mizzen.backups.manifest import (
     Manifest,
     blob_path,
     check_paths,
-    known,
+    is_known,
 )
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
@@ -50,7 +50,7 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BackupRequest:
     data_dir: Path
     taken: datetime
     keys: bool = True
@@ -73,7 +73,7 @@ class Made:
     """Files that settings name, or that stand among certificates, with names that no backup can hold."""
 
 
-def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
+def to_file(wanted: BackupRequest, target: Path, progress: Progress) -> Made:
     """`target` appears whole, in place of what was there, or nothing is changed. Conflict while another writes it."""
     _check_target(wanted.data_dir, target)
     with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
@@ -86,7 +86,7 @@ def to_file(wanted: Wanted, target: Path, progress: Progress) -> Made:
     return made
 
 
-def to_stream(wanted: Wanted, stream: BinaryIO, progress: Progress) -> Made:
+def to_stream(wanted: BackupRequest, stream: BinaryIO, progress: Progress) -> Made:
     with tempfile.TemporaryDirectory(prefix="mizzen-backup-") as scratch:
         return _make(wanted, stream, Path(scratch) / DATABASE, progress)
 
@@ -110,18 +110,18 @@ def check_owner(data_dir: Path) -> None:
         raise Forbidden(f"{data_dir} is another user's", hint="take the backup as the user whose plane it is")
 
 
-def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> Made:
+def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Progress) -> Made:
     check_owner(wanted.data_dir)
     blobs = FileBlobs(wanted.data_dir / "blobs")
     store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
     if not store.is_file():
         raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
-    with blobs.pinned(), temp_files.disk_faults(), ExitStack() as stack:
+    with blobs.pin(), temp_files.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
         seen = _Pages(progress, store.stat().st_size)
-        moment = snapshot.copied(store, scratch, seen.told)
+        moment = snapshot.copy_store(store, scratch, seen.report)
         documents = stack.enter_context(tempfile.TemporaryFile(dir=scratch.parent))
-        named = moment.digests | gathered(blobs.documents, documents)
+        named = moment.digests | write_documents(blobs.documents, documents)
         present, absent = _found(blobs, named)
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
         total += documents.tell() + (learnt.stat().st_size if learnt.is_file() else 0)
@@ -131,7 +131,7 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
         _add(writer, DATABASE, scratch, wanted.taken)
         if learnt.is_file():
             os.truncate(scratch, 0)
-            snapshot.copied_learnt(learnt, scratch, lambda _done, _total: None)
+            snapshot.copy_selection_state(learnt, scratch, lambda _done, _total: None)
             _add(writer, LEARNT, scratch, wanted.taken)
         if size := documents.tell():
             documents.seek(0)
@@ -146,7 +146,7 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
             elif wanted.shelf is None:
                 _add(writer, blob_path(digest), path, wanted.taken)
             else:
-                beside.append(_shelved(wanted.shelf, digest, path))
+                beside.append(_copy_blob(wanted.shelf, digest, path))
                 progress.more(beside[-1].size)
         manifest = Manifest(
             mizzen=__version__,
@@ -163,7 +163,7 @@ def _make(wanted: Wanted, file: BinaryIO, scratch: Path, progress: Progress) -> 
         return Made(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
 
 
-def _files(wanted: Wanted) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
+def _files(wanted: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
     """By name, and the names of those that there is no place for in a backup."""
     root = wanted.data_dir
     names = [*OTHERS, *wanted.also]
@@ -172,7 +172,9 @@ def _files(wanted: Wanted) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
         if (root / TLS).is_dir():
             names += sorted(f"{TLS}/{path.name}" for path in (root / TLS).iterdir() if not path.name.startswith("."))
     there = [name for name in dict.fromkeys(map(os.path.normpath, names)) if (root / name).is_file()]
-    return [(name, root / name) for name in there if known(name)], tuple(name for name in there if not known(name))
+    return [(name, root / name) for name in there if is_known(name)], tuple(
+        name for name in there if not is_known(name)
+    )
 
 
 def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
@@ -193,7 +195,7 @@ def _add(writer: Writer, name: str, path: Path, taken: datetime) -> Item:
         raise Conflict(f"{path} is gone", hint=_NO_LONGER) from error
 
 
-def _shelved(shelf: FileBlobs, digest: str, path: Path) -> Item:
+def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
     """Copied, unless it is there from an earlier backup: then it is touched, so that nobody takes it for an old one."""
     size = path.stat().st_size
     shelf.hold([digest])
@@ -215,7 +217,7 @@ class _Pages:
         self._size = size
         self._done = 0
 
-    def told(self, done: int, total: int) -> None:
+    def report(self, done: int, total: int) -> None:
         bytes_ = self._size * done // max(total, 1)
         self._progress.more(bytes_ - self._done)
         self._done = bytes_

@@ -15,7 +15,7 @@ from mizzen.blobs.documents import Documents
 from mizzen.errors import BadRequest, Invalid, NotFound
 
 
-def gathered(documents: Documents, file: BinaryIO) -> frozenset[str]:
+def write_documents(documents: Documents, file: BinaryIO) -> frozenset[str]:
     """Write all of them. The digests of the files that they name."""
     found: set[str] = set()
     for name in documents.names():

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.backups import archive, temp_files
-from mizzen.backups.create import Made, Progress, Wanted, check_owner, to_file
+from mizzen.backups.create import BackupRequest, Made, Progress, check_owner, to_file
 from mizzen.backups.manifest import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
@@ -29,7 +29,7 @@ _MARK: Final = re.compile(r"[0-9a-f]{8}")
 _OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 
-def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
+def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
     """The new backup. Then all of this plane but the newest `keep` go, with the blobs that only they needed."""
     if (folder / DATABASE).exists():
         # Its blobs are not ours to keep, and those we put there are not the plane's.
@@ -45,7 +45,7 @@ def add(wanted: Wanted, folder: Path, progress: Progress, *, keep: int | None = 
     plane = _plane(wanted.data_dir)
     target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
     # Pinned: what another one removes meanwhile may be what this one counts on.
-    with blobs.pinned():
+    with blobs.pin():
         made = to_file(replace(wanted, shelf=blobs), target, progress)
     if keep is not None:
         _remove_old(folder, blobs, plane, keep)
@@ -108,7 +108,7 @@ def _remove_old(folder: Path, blobs: FileBlobs, plane: str, keep: int) -> None:
 
 def _manifest(file: Path) -> Manifest:
     parts: dict[str, bytes] = {}
-    with archive.opened(file) as members:
+    with archive.open_archive(file) as members:
         for member in members:
             if member.path in (MANIFEST, SEAL):
                 parts[member.path] = b"".join(member.chunks())

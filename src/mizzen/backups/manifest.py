@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
-from mizzen.blobs.fs.content import hex_of, named
+from mizzen.blobs.fs.content import digest_name, hex_of
 from mizzen.errors import BadRequest
 from mizzen.selection import state_db
 
@@ -103,7 +103,7 @@ class Manifest:
             raise BadRequest(f"its manifest makes no sense: {error!r}", hint="take another backup") from error
         check_paths([item.path for item in items])
         for item in items:
-            if item.blob and digest_of_path(item.path) != named(item.sha256):
+            if item.blob and digest_of_path(item.path) != digest_name(item.sha256):
                 raise BadRequest(f"{item.path} is to hold something else than its name", hint="take another backup")
         return made
 
@@ -116,27 +116,27 @@ def blob_path(digest: str) -> str:
 def digest_of_path(path: str) -> str | None:
     """Of a blob; None for other files."""
     found = _BLOB.fullmatch(path)
-    return named(found[2]) if found else None
+    return digest_name(found[2]) if found else None
 
 
 def check_paths(paths: list[str]) -> None:
     """BadRequest unless each stands once, where a file of ours may stand: nothing leads out, nothing is unknown."""
     for path in paths:
-        if not known(path):
+        if not is_known(path):
             raise BadRequest(f"it holds {path[:200]!r}, which no backup of ours does", hint="take another backup")
     if len(set(paths)) != len(paths):
         raise BadRequest("it holds a file twice, which no backup of ours does", hint="take another backup")
 
 
-def known(path: str) -> bool:
+def is_known(path: str) -> bool:
     if path.startswith("blobs/"):
         return _BLOB.fullmatch(path) is not None
     if path.startswith(f"{TLS}/"):
         return _NAME.fullmatch(path.removeprefix(f"{TLS}/")) is not None
-    return path in _FIXED or named_in_settings(path)
+    return path in _FIXED or may_be_named_in_settings(path)
 
 
-def named_in_settings(path: str) -> bool:
+def may_be_named_in_settings(path: str) -> bool:
     """May it be a file that a setting names, such as an issuer's keys? Also in a folder that is none of the plane's."""
     first, *_ = parts = path.split("/")
     own = path.endswith(_NAMED) and path not in _MADE_ANEW and (len(parts) == 1 or first not in _FOLDERS)

@@ -19,10 +19,10 @@ from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores.sqlite import schema
 
 
-def checked(file: Path, progress: Progress) -> Manifest:
+def verify(file: Path, progress: Progress) -> Manifest:
     """Read the whole backup, with the blobs beside it. BadRequest when anything in it is not as it was written."""
     progress.step("checking", file.stat().st_size if file.is_file() else 0)
-    manifest = archive.checked(file, progress.more)
+    manifest = archive.verify(file, progress.more)
     if manifest.schema > schema.SCHEMA:
         raise BadRequest(
             f"{file} is of Mizzen {manifest.mizzen} (schema {manifest.schema}; this one knows {schema.SCHEMA})",
@@ -42,11 +42,11 @@ def checked(file: Path, progress: Progress) -> Manifest:
 def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
     """`data_dir` must not be there, or empty. Conflict, BadRequest; nothing is left of what fails."""
     _check_empty(data_dir)
-    manifest = checked(file, progress)
+    manifest = verify(file, progress)
     progress.step("restoring", manifest.size)
     with temp_files.of_folder(data_dir) as draft:
         expected = {item.path: item for item in manifest.items}
-        with archive.opened(file) as members:
+        with archive.open_archive(file) as members:
             for member in members:
                 if member.path in (MANIFEST, SEAL):
                     continue
@@ -106,7 +106,7 @@ def _check_beside(file: Path, item: Item) -> None:
         raise BadRequest(
             f"{file.parent / item.path} is gone, which the backup needs", hint="take another one"
         ) from error
-    if content.digest_of(path) != content.named(item.sha256):
+    if content.digest_of(path) != content.digest_name(item.sha256):
         raise BadRequest(f"{path} was altered", hint="take another backup; remove this file first")
 
 

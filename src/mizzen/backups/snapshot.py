@@ -33,26 +33,26 @@ class Snapshot:
     """Of all files that its objects name."""
 
 
-def copied(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
+def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
     """Make `to`. `told(done, total)` is told of pages. NotFound; Unavailable."""
     if not store.is_file():
         raise NotFound(f"{store.parent} holds no plane", hint="--data-dir names another folder")
-    with _explained(store, to), closing(schema.open_reader(store)) as source:
+    with _explain_errors(store, to), closing(schema.open_reader(store)) as source:
         # One read transaction from here on: what is written meanwhile is not seen, and holds nobody up.
         source.execute("BEGIN")
         found, _ = read_ops.position(source)
         _copy_pages(source, to, told)
-    with _explained(to), closing(sqlite3.connect(to)) as copy:
+    with _explain_errors(to), closing(sqlite3.connect(to)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         rv, _ = read_ops.position(copy)
         assert rv == found, "a snapshot is of one moment"
-        return Snapshot(int(version), rv, frozenset(_named(copy)))
+        return Snapshot(int(version), rv, frozenset(_digests_in(copy)))
 
 
-def copied_learnt(learnt: Path, to: Path, told: Callable[[int, int], None]) -> None:
+def copy_selection_state(learnt: Path, to: Path, told: Callable[[int, int], None]) -> None:
     """Make `to`: what bandits know, with all feedback that was acknowledged before. BadRequest; Unavailable."""
     hint = "move it away with the plane stopped: its bandits begin anew, and all else can be backed up"
-    with _explained(learnt, to, damaged=hint), closing(schema.open_reader(learnt)) as source:
+    with _explain_errors(learnt, to, damaged=hint), closing(schema.open_reader(learnt)) as source:
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # with the first read the moment is chosen
         _copy_pages(source, to, told)
@@ -64,7 +64,7 @@ def admit(store: Path) -> None:
     Whoever watched the plane that the backup is of may know of changes after it. Their places are none here: they are
     told to list again, and never mistake a new change for one that they have seen. BadRequest; Unavailable.
     """
-    with _explained(store), closing(sqlite3.connect(store, isolation_level=None)) as copy:
+    with _explain_errors(store), closing(sqlite3.connect(store, isolation_level=None)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         if version > schema.SCHEMA:
             raise BadRequest(
@@ -80,7 +80,7 @@ def admit(store: Path) -> None:
 
 def admit_learnt(learnt: Path) -> None:
     """BadRequest when gateways could not go on with it."""
-    with _explained(learnt), closing(sqlite3.connect(learnt, isolation_level=None)) as copy:
+    with _explain_errors(learnt), closing(sqlite3.connect(learnt, isolation_level=None)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         if version > state_db.SCHEMA:
             raise BadRequest(
@@ -105,7 +105,7 @@ def _check_pages(copy: sqlite3.Connection, what: str) -> None:
         raise BadRequest(f"{what} in the backup is damaged: {said}", hint="take another backup")
 
 
-def _named(copy: sqlite3.Connection) -> Iterator[str]:
+def _digests_in(copy: sqlite3.Connection) -> Iterator[str]:
     marks = ", ".join("?" for _ in digest_references.NAMING)
     with closing(copy.execute(f"SELECT body FROM objects WHERE kind IN ({marks})", digest_references.NAMING)) as found:  # noqa: S608
         for (body,) in found:
@@ -113,7 +113,7 @@ def _named(copy: sqlite3.Connection) -> Iterator[str]:
 
 
 @contextmanager
-def _explained(store: Path, to: Path | None = None, *, damaged: str = "take another backup") -> Iterator[None]:
+def _explain_errors(store: Path, to: Path | None = None, *, damaged: str = "take another backup") -> Iterator[None]:
     """`to`: what is written meanwhile, if that is another one. `damaged`: what to do when `store` is."""
     try:
         yield

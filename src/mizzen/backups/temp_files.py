@@ -28,7 +28,7 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
     with disk_faults():
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "wb", buffering=content.CHUNK) as file:
-        if not _locked(handle, draft):
+        if not _try_lock(handle, draft):
             raise Conflict(f"another backup to {target} is being taken", hint="wait for it")
         try:
             file.truncate(0)
@@ -42,7 +42,7 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
                 draft.replace(target)  # from here on the names are those of whoever comes next
                 sync_folder(target.parent)
         except BaseException:
-            if _locked(handle, draft):
+            if _try_lock(handle, draft):
                 _remove(draft)
             raise
 
@@ -107,12 +107,12 @@ def _unless_held(path: Path) -> Iterator[bool]:
         yield False
         return
     try:
-        yield _locked(handle, path)
+        yield _try_lock(handle, path)
     finally:
         os.close(handle)
 
 
-def _locked(handle: int, path: Path) -> bool:
+def _try_lock(handle: int, path: Path) -> bool:
     """False also when it is not what is at `path` any more: it became a whole one while we came for it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.blobs.documents import Documents
-from mizzen.blobs.fs.fsync import made_folder
+from mizzen.blobs.fs.fsync import make_folder
 from mizzen.blobs.ingest.spool import disk_faults
 from mizzen.blobs.store import KeepsDocuments, unavailable
 from mizzen.errors import Invalid, NotFound, Unavailable
@@ -128,7 +128,7 @@ class BackedDocuments(Documents):
     @contextmanager
     def _turn(self, how: int) -> Iterator[None]:
         with disk_faults():
-            made_folder(self._root)
+            make_folder(self._root)
             handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(handle, how)

@@ -29,7 +29,7 @@ class BackedBlobs(FileBlobs):
         try:
             return super().path(digest)
         except NotFound:
-            return self._fetched(digest)
+            return self._fetch(digest)
 
     def uri(self, digest: str) -> str:
         behind = self._keeps_documents.uri(digest) if self._keeps_documents is not None else ""
@@ -44,7 +44,7 @@ class BackedBlobs(FileBlobs):
                 missing.add(digest)
         return frozenset(missing)
 
-    def stored_behind(self) -> Iterator[Stored]:
+    def list_behind(self) -> Iterator[Stored]:
         try:
             for one in self._behind.stored():
                 # A store that tells no zone is a plug-in's: taken as UTC, as its clock most likely is.
@@ -73,15 +73,15 @@ class BackedBlobs(FileBlobs):
         except Exception as error:
             raise unavailable("keep a file", error) from error
 
-    def _kept(self, file: Path, blob: Blob) -> Path:
-        folder = super()._kept(file, blob)
+    def _move_into_place(self, file: Path, blob: Blob) -> Path:
+        folder = super()._move_into_place(file, blob)
         try:
             self._behind.put(blob.digest, self._place(blob.digest))
         except Exception as error:
             raise unavailable("keep a file", error) from error
         return folder
 
-    def _fetched(self, digest: str) -> Path:
+    def _fetch(self, digest: str) -> Path:
         """From behind; what comes must be what it is called."""
         content.hex_of(digest)
         with self.spool() as spool:
@@ -93,6 +93,6 @@ class BackedBlobs(FileBlobs):
                 raise unavailable("give a file", error) from error
             if content.digest_of(spool.path) != digest:
                 raise Unavailable(f"the blob store gives something else as {digest}", hint="restore it from a backup")
-            folder = super()._kept(spool.path, Blob(digest, spool.path.stat().st_size))
+            folder = super()._move_into_place(spool.path, Blob(digest, spool.path.stat().st_size))
         del folder
         return super().path(digest)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mizzen.blobs.fs.content import DIGEST, named
+from mizzen.blobs.fs.content import DIGEST, digest_name
 
 NAMING = ("ModelVersion", "Workload")
 """Kinds whose specs keep files alive: a workload may still run what a version no longer names."""
@@ -28,7 +28,7 @@ def digests(value: Any) -> Iterator[str]:
             if DIGEST.fullmatch(value):
                 yield value
             elif _HEX.fullmatch(value):
-                yield named(value)
+                yield digest_name(value)
 
 
 def digests_in(document: bytes) -> Iterator[str]:
@@ -36,4 +36,4 @@ def digests_in(document: bytes) -> Iterator[str]:
     try:
         yield from digests(json.loads(document))
     except (ValueError, RecursionError):
-        yield from (named(found.decode()) for found in _ANYWHERE.findall(document))
+        yield from (digest_name(found.decode()) for found in _ANYWHERE.findall(document))

@@ -88,7 +88,7 @@ class Room:
                 hint=_FREE,
             )
 
-    def said(self) -> str:
+    def describe(self) -> str:
         """For people: how it is."""
         left = self.free(self.folder)
         match self.level():

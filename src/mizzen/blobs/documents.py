@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.blobs.fs import content
-from mizzen.blobs.fs.fsync import made_folder, sync_folder
+from mizzen.blobs.fs.fsync import make_folder, sync_folder
 from mizzen.blobs.ingest.spool import disk_faults, new_file
 from mizzen.errors import Fault, Invalid, NotFound
 
@@ -37,9 +37,9 @@ class Documents:
         """
         place = self._place(name)
         with disk_faults(), _draft(self._root / "incoming", data) as draft:
-            made = _placed(draft, place, new=new)
+            made = _move_into_place(draft, place, new=new)
             # Also when it was there: whoever made it may not have got this far yet.
-            _synced(place.parent)
+            _sync_folder(place.parent)
         return made
 
     def get(self, name: str) -> bytes:
@@ -49,7 +49,7 @@ class Documents:
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NotFound(f"no document {name}") from None
 
-    def touched(self, name: str) -> datetime:
+    def last_modified(self, name: str) -> datetime:
         """When it was put here. NotFound."""
         try:
             return datetime.fromtimestamp(self._place(name).stat().st_mtime, UTC)
@@ -74,7 +74,7 @@ class Documents:
                 place.unlink()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return False
-            _synced(place.parent)
+            _sync_folder(place.parent)
         for folder in place.parents:
             if folder == self._folder:
                 break
@@ -92,10 +92,10 @@ class Documents:
         return self._place(name).as_uri()
 
     def _place(self, name: str) -> Path:
-        return self._folder / checked(name)
+        return self._folder / check_name(name)
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """Invalid unless it can be the name of a document."""
     parts = name.split("/")
     if len(name) > _MOST_NAME or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
@@ -106,7 +106,7 @@ def checked(name: str) -> str:
 
 @contextmanager
 def _draft(folder: Path, data: bytes) -> Iterator[Path]:
-    handle, path = new_file(made_folder(folder))
+    handle, path = new_file(make_folder(folder))
     try:
         with open(handle, "wb", buffering=0) as file:
             content.write_all(file, data)
@@ -116,15 +116,15 @@ def _draft(folder: Path, data: bytes) -> Iterator[Path]:
         path.unlink(missing_ok=True)
 
 
-def _synced(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     with suppress(FileNotFoundError):  # all that was in it is deleted, and it went as well
         sync_folder(folder)
 
 
-def _placed(draft: Path, place: Path, *, new: bool) -> bool:
+def _move_into_place(draft: Path, place: Path, *, new: bool) -> bool:
     while True:
         try:
-            made_folder(place.parent)
+            make_folder(place.parent)
         except FileNotFoundError:  # one of those above it became empty, and went
             continue
         except (FileExistsError, NotADirectoryError):

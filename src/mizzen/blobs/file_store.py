@@ -32,10 +32,10 @@ from obstore.store import LocalStore
 from mizzen.blobs.disk_room import Room
 from mizzen.blobs.documents import Documents
 from mizzen.blobs.fs import content, folders
-from mizzen.blobs.fs.cancellable_thread import Wanted
+from mizzen.blobs.fs.cancellable_thread import CancellableReader
 from mizzen.blobs.fs.content import Readable
 from mizzen.blobs.fs.folders import HasContent
-from mizzen.blobs.fs.fsync import made_folder, sync_folder
+from mizzen.blobs.fs.fsync import make_folder, sync_folder
 from mizzen.blobs.ingest.spool import Spool, disk_faults, remove_left
 from mizzen.blobs.store import Stored
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
@@ -95,11 +95,11 @@ class FileBlobs:
         folders_: set[Path] = set()
 
         def put(source: Readable) -> Blob:
-            source = source if stop is None else Wanted(source, stop)
+            source = source if stop is None else CancellableReader(source, stop)
             start = source.read(content.CHUNK) or b""
             more = source.read(content.CHUNK) or b"" if start else b""
             # Many small files are often equal: that is found out without a file of their own.
-            if not more and (digest := content.named(hashlib.sha256(start).hexdigest())) in seen:
+            if not more and (digest := content.digest_name(hashlib.sha256(start).hexdigest())) in seen:
                 return Blob(digest, len(start))
             with self.spool() as spool:
                 spool.write(start)
@@ -107,7 +107,7 @@ class FileBlobs:
                 spool.fill(source)
                 blob = Blob(spool.digest, spool.size)
                 if blob.digest not in seen:
-                    folders_.add(self._kept(spool.path, blob))
+                    folders_.add(self._move_into_place(spool.path, blob))
                     seen.add(blob.digest)
                 return blob
 
@@ -122,7 +122,7 @@ class FileBlobs:
 
     def keep(self, file: Path, blob: Blob) -> Blob:
         """Move a file from below `root` to its place, durably. The caller knows that this is its digest."""
-        folder = self._kept(file, blob)
+        folder = self._move_into_place(file, blob)
         with disk_faults():
             sync_folder(folder)
         return blob
@@ -154,10 +154,10 @@ class FileBlobs:
         return frozenset(missing)
 
     @contextmanager
-    def pinned(self) -> Iterator[None]:
+    def pin(self) -> Iterator[None]:
         """What is here when this begins is here until it ends, or the process does."""
         with disk_faults():
-            handle = os.open(made_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(make_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             # Whoever deletes just now has seen no pin; what they delete was named by nobody before this returns.
             with self._turn(fcntl.LOCK_SH):
@@ -183,7 +183,7 @@ class FileBlobs:
         """All there is, in no order."""
         for page in obstore.list(self._store(), "sha256", chunk_size=1000):
             for item in page:
-                digest = content.named(Path(item["path"]).name)
+                digest = content.digest_name(Path(item["path"]).name)
                 if content.DIGEST.fullmatch(digest):
                     yield Stored(digest, item["size"], item["last_modified"])
 
@@ -201,7 +201,7 @@ class FileBlobs:
                 return False
         return True
 
-    def stored_behind(self) -> Iterator[Stored]:
+    def list_behind(self) -> Iterator[Stored]:
         """All that a store behind this folder has, in no order. Unavailable."""
         return iter(())
 
@@ -230,7 +230,7 @@ class FileBlobs:
         It appears whole, or not at all. What is done to its files is not done to the blobs. One caller at a time for
         each target. NotFound, also for a blob that is damaged; Invalid for a path that leads out of it; NoRoom.
         """
-        files = {path: (digest, self.path(digest)) for path, digest in folders.checked(entries).items()}
+        files = {path: (digest, self.path(digest)) for path, digest in folders.check_entries(entries).items()}
         try:
             folders.lay_out(files, target, self.room.for_copies if self.room is not None else None)
         except OSError as error:
@@ -248,7 +248,7 @@ class FileBlobs:
             if not self._is_pinned():
                 self.sweep()
 
-    def _kept(self, file: Path, blob: Blob) -> Path:
+    def _move_into_place(self, file: Path, blob: Blob) -> Path:
         """Move a file to its place. The folder that has to be synced before anybody relies on it."""
         with disk_faults():
             os.chmod(file, 0o444)
@@ -263,20 +263,20 @@ class FileBlobs:
         place, key = self._place(blob.digest), self._key(blob.digest)
         new = file.relative_to(self.root).as_posix()
         with self._turn(fcntl.LOCK_SH), _store_faults():
-            made_folder(place.parent)
-            if not _touched(place, blob):
+            make_folder(place.parent)
+            if not _touch_if_same(place, blob):
                 try:
                     obstore.rename(self._store(), new, key, overwrite=False)
                 except AlreadyExistsError:
                     # Somebody was faster; else it is damage from outside, which putting the content again repairs.
-                    if not _touched(place, blob):
+                    if not _touch_if_same(place, blob):
                         obstore.rename(self._store(), new, key, overwrite=True)
 
     @contextmanager
     def _turn(self, how: int) -> Iterator[None]:
         """The folder's own lock: shared by those who add and touch, alone for who deletes."""
         with disk_faults():
-            handle = os.open(made_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            handle = os.open(make_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             fcntl.flock(handle, how)
             yield
@@ -285,7 +285,7 @@ class FileBlobs:
 
     def _store(self) -> LocalStore:
         if self._objects is None:
-            self._objects = LocalStore(made_folder(self.root))
+            self._objects = LocalStore(make_folder(self.root))
         return self._objects
 
     def _place(self, digest: str) -> Path:
@@ -305,7 +305,7 @@ def _put_file(source: Path, put: Callable[[Readable], Blob]) -> Blob:
     return blob
 
 
-def _touched(place: Path, blob: Blob) -> bool:
+def _touch_if_same(place: Path, blob: Blob) -> bool:
     """True, and touched, when exactly this content is there."""
     if not (place.is_file() and place.stat().st_size == blob.size and content.digest_of(place) == blob.digest):
         return False

@@ -40,12 +40,12 @@ class Meter:
         self.total += size
         if self.total > self._limits.unpacked_bytes:
             raise TooLarge(
-                f"with '{_shown(name)}' the files are larger than {self._limits.unpacked_bytes:,} bytes",
+                f"with '{_printable(name)}' the files are larger than {self._limits.unpacked_bytes:,} bytes",
                 hint="leave out what the model does not need, or raise the setting max_unpacked_bytes",
             )
         if self.total > FREE and self.total > self._limits.ratio * self._packed:
             raise TooLarge(
-                f"at '{_shown(name)}' the archive has unpacked to more than {self._limits.ratio} times its size: "
+                f"at '{_printable(name)}' the archive has unpacked to more than {self._limits.ratio} times its size: "
                 "that is taken for a bomb",
                 hint="send it as an uncompressed tar",
             )
@@ -65,6 +65,6 @@ class Metered:
         return data
 
 
-def _shown(name: str) -> str:
+def _printable(name: str) -> str:
     """Fit for a message, whatever is in it."""
     return "".join(char if char.isprintable() else "?" for char in name[:200])

@@ -52,11 +52,11 @@ def look(file: Path, name: str) -> Look | None:
         head = stream.read(_HEAD)
     if not head:
         return _by_suffix(suffix)
-    said = _zipped(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
-    return said or _plugged(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
+    said = _look_into_zip(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
+    return said or _match_plugin(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
 
 
-def marked(files: Iterable[str]) -> dict[str, str]:
+def find_marker_files(files: Iterable[str]) -> dict[str, str]:
     """Files whose names alone say what a folder is, with their frameworks: those that lie highest. What such a folder
     holds below is its own affair: an MLflow folder may hold a SavedModel."""
     marks = {mark: one.name for one in frameworks.known().values() for mark in one.files}
@@ -65,16 +65,16 @@ def marked(files: Iterable[str]) -> dict[str, str]:
     return {file: framework for file, framework in found.items() if file.count("/") == highest}
 
 
-def recognised(files: Mapping[str, Path]) -> tuple[str, str]:
+def detect_framework(files: Mapping[str, Path]) -> tuple[str, str]:
     """Framework and which of these files to load, as far as they tell; else empty. `files`: content by path."""
-    found = marked(files)
+    found = find_marker_files(files)
     if not found and len(files) <= MOST_LOOKED_AT:
         looks = {path: look(content, path) for path, content in files.items()}
         found = {path: one.framework for path, one in looks.items() if one is not None and one.framework}
     return next(((framework, path) for path, framework in found.items()), ("", "")) if len(found) == 1 else ("", "")
 
 
-def _plugged(head: bytes) -> Look | None:
+def _match_plugin(head: bytes) -> Look | None:
     """What a plug-in says its files begin with."""
     owners = [one.name for one in frameworks.known().values() if one.begins and head.startswith(one.begins)]
     return Look(owners[0]) if owners else None
@@ -88,14 +88,14 @@ def _by_suffix(suffix: str) -> Look | None:
     return Look(owners[0]) if len(owners) == 1 and suffix not in (".json", ".txt", ".model", ".py") else None
 
 
-def _zipped(file: Path, head: bytes) -> Look | None:
+def _look_into_zip(file: Path, head: bytes) -> Look | None:
     if head.startswith(_OLD_TORCH):
         return Look(None, frameworks.NO_TORCH_PROGRAM)
     if not head.startswith(b"PK\x03\x04"):
         return None
     try:
         with file.open("rb") as stream:
-            names = set(archives.zipped_names(stream))
+            names = set(archives.zip_names(stream))
     except BadRequest:
         return None
     if "schema.json" in names:
@@ -132,7 +132,7 @@ def _onnx(head: bytes, suffix: str) -> Look | None:
 
 
 def _pickle(file: Path, head: bytes, suffix: str) -> Look | None:
-    opened = _opened(file, head)
+    opened = _open_pickle(file, head)
     if opened is None:
         return None
     modules = []
@@ -150,7 +150,7 @@ def _pickle(file: Path, head: bytes, suffix: str) -> Look | None:
     return _of_modules(modules) if modules else None
 
 
-def _opened(file: Path, head: bytes) -> IO[bytes] | None:
+def _open_pickle(file: Path, head: bytes) -> IO[bytes] | None:
     """The pickle itself: joblib compresses with whatever it was told."""
     openers: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
         (_GZIP, gzip.open), (_BZ2, bz2.open), (_XZ, lzma.open),

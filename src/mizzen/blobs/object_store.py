@@ -48,7 +48,7 @@ class ObjectBlobs:
             self._store: Any = LocalStore(folder)
             self._files = FileBlobs(folder)
         else:
-            self._store = opened(self._url, credentials, environ)
+            self._store = open_object_store(self._url, credentials, environ)
 
     def put(self, digest: str, file: Path) -> None:
         if self._files is not None:
@@ -87,7 +87,7 @@ class ObjectBlobs:
     def stored(self) -> Iterator[Stored]:
         for page in obstore.list(self._store, "sha256"):
             for item in page:
-                digest = content.named(item["path"].rpartition("/")[2])
+                digest = content.digest_name(item["path"].rpartition("/")[2])
                 if content.DIGEST.fullmatch(digest):
                     yield Stored(digest, item["size"], item["last_modified"])
 
@@ -133,7 +133,7 @@ class ObjectBlobs:
         return f"{self._url}/{FOLDER}/{name}"
 
 
-def opened(
+def open_object_store(
     url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None, **options: Any
 ) -> Any:
     """A store of obstore's for this address; nothing is asked of it yet. `options`: others of obstore's."""

@@ -44,9 +44,9 @@ def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = Non
     if not url:
         return FileBlobs(folder, room)
     from mizzen.blobs.backed_store import BackedBlobs
-    from mizzen.blobs.store import opened
+    from mizzen.blobs.open_store import open_store
 
-    return BackedBlobs(folder, opened(url, credentials_of(environ), _around(environ)), room)
+    return BackedBlobs(folder, open_store(url, credentials_of(environ), _around(environ)), room)
 
 
 def credentials_of(environ: Mapping[str, str]) -> Credentials:

@@ -1,30 +1,22 @@
-"""What a place for blobs outside of this machine has to do, and how one is found by its address.
+"""The protocol of a blob store outside this machine.
 
-The plane keeps every file on its own disk, and serves from there (`files.py`). With the setting `blob_store` each file
-is also put into a BlobStore before it is acknowledged, and what is missing on the disk is fetched from it
-(`backed.py`). Object stores are built in (`objects.py`); others come as plug-ins, by the entry point `mizzen.blobs`
-that is called like the address begins: `shelf` for `shelf:///mnt/shelf`.
+The plane keeps every file on its own disk and serves it from there (`file_store.py`). With the setting `blob_store`,
+the plane also puts each file into a BlobStore before it acknowledges the write, and fetches files that are missing on the
+disk from it (`backed_store.py`). `open_store.py` finds the store that an address names.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, runtime_checkable
-from urllib.parse import urlsplit
+from typing import Any, Protocol, runtime_checkable
 
-from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.errors import Unavailable
 
-BUILT_IN = ("s3", "gs", "az", "file")
-
 _ANSWER = re.compile(r"<Code>(\w+)</Code>\s*<Message>([^<]*)</Message>")
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,83 +87,16 @@ class KeepsDocuments(BlobStore, Protocol):
         ...
 
 
-def opened(url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None) -> BlobStore:
-    """The store at this address. One that cannot be had is told in the log, and by every use of it: what is on this
-    machine's own disk is served all the same.
-
-    `credentials` are for S3. `environ`: variables of object stores, in place of this process's own.
-    """
-    from mizzen import plugins  # not above: most runners need none of it, and start more quickly
-
-    scheme = urlsplit(url).scheme
-    try:
-        if scheme in BUILT_IN:
-            from mizzen.blobs.object_store import ObjectBlobs
-
-            return ObjectBlobs(url, credentials, environ)
-        entry = plugins.entry(plugins.BLOBS, scheme)
-        if entry is None:
-            known = ", ".join([*BUILT_IN, *(one.name for one in plugins.entries(plugins.BLOBS))])
-            return _Missing(f"no blob store '{scheme}' is installed; there are {known}")
-        store: BlobStore = entry.load()(url)
-    except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and must not end the plane
-        said = shown(error)
-        return _Missing(f"the blob store '{scheme}' cannot be opened: {said}")
-    return store
-
-
-class _Missing:
-    def __init__(self, why: str) -> None:
-        log.error("%s; nothing new is kept until that is mended", why)
-        self._why = why
-
-    def put(self, digest: str, file: Path) -> None:
-        self._refuse()
-
-    def get(self, digest: str, target: Path) -> None:
-        self._refuse()
-
-    def has(self, digest: str) -> bool:
-        self._refuse()
-
-    def delete(self, digest: str) -> None:
-        self._refuse()
-
-    def stored(self) -> Iterator[Stored]:
-        self._refuse()
-
-    def uri(self, digest: str) -> str:
-        return ""
-
-    def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
-        self._refuse()
-
-    def get_document(self, name: str) -> bytes:
-        self._refuse()
-
-    def delete_document(self, name: str) -> None:
-        self._refuse()
-
-    def document_names(self) -> Iterator[str]:
-        self._refuse()
-
-    def document_uri(self, name: str) -> str:
-        return ""
-
-    def _refuse(self) -> NoReturn:
-        raise Unavailable(self._why, hint="see the setting blob_store")
-
-
 def unavailable(doing: str, error: Exception) -> Any:
     """The error for whoever asked."""
     if isinstance(error, Unavailable):
         return error
     denied = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
     hint = "see the settings blob_store and blob_store_secret" if denied else "try again when it answers"
-    return Unavailable(f"the blob store does not {doing}: {shown(error)}", hint=hint)
+    return Unavailable(f"the blob store does not {doing}: {explain_error(error)}", hint=hint)
 
 
-def shown(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """In one line: what S3 says of it, or what obstore does without what only its authors understand."""
     if answer := _ANSWER.search(str(error)):
         return f"{answer[1]}: {answer[2]}"[:300]

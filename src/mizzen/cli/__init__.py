@@ -1,6 +1,6 @@
-"""The command line `mizzen`: a client of the two APIs and, for `up`, `down` and `status`, of the supervisor.
+"""The `mizzen` command line: a client of the two APIs and, for `up`, `down` and `status`, of the supervisor.
 
-Here: one module per group of commands, and what they print (`output`). Commands import what they need when they run:
-`mizzen --help` must not wait for numpy.
-Not here: decisions. What a command does is done by the SDK, the plane or the supervisor.
+Here: one module per group of commands, and their output (`output`). Commands import what they need when they run, so
+that `mizzen --help` does not wait for numpy.
+Not here: decisions. The SDK, the plane or the supervisor does the work of a command.
 """

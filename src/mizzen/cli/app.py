@@ -45,14 +45,14 @@ _GROUPS = (
     users.token, secrets.secret, systemd.service,
 )  # fmt: skip
 for _command in _COMMANDS:
-    app.command(_command.__name__.rstrip("_"))(_command)  # `import` is a word of Python
+    app.command(_command.__name__.rstrip("_"))(_command)  # `import` is a Python keyword
 for _group in _GROUPS:
     app.add_typer(_group)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        output.say(f"mizzen {__version__}")
+        output.write(f"mizzen {__version__}")
         raise typer.Exit
 
 
@@ -62,10 +62,10 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Options of the command itself."""
+    """Options of `mizzen` itself."""
 
 
 @functools.cache
 def command() -> Callable[..., Any]:
-    """What runs the words of the command line. To make it from all functions takes longer than most commands do."""
+    """The command that parses and runs the command line. Cached: building it takes longer than most commands."""
     return get_command(app)

@@ -1,4 +1,4 @@
-"""completion: what a shell needs to complete our words."""
+"""`mizzen completion`: shell completion scripts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from mizzen.cli import output
 
 VARIABLE: Final = "_MIZZEN_COMPLETE"
-"""How a shell tells the command that it is asked for words."""
+"""Environment variable that a shell sets when it asks for completions."""
 
 
 class Shell(StrEnum):
@@ -20,8 +20,8 @@ class Shell(StrEnum):
     FISH = "fish"
 
 
-def completion(shell: Annotated[Shell, typer.Argument(help="The shell it is for.")]) -> None:
-    """Print a script that lets a shell complete commands, options, kinds and the names of objects.
+def completion(shell: Annotated[Shell, typer.Argument(help="Shell to complete in.")]) -> None:
+    """Print a shell script that completes commands, options, kinds and object names.
 
     \b
     Example:
@@ -31,11 +31,11 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell it is for.
     """
     from typer._completion_shared import get_completion_script
 
-    output.say(get_completion_script(prog_name="mizzen", complete_var=VARIABLE, shell=shell.value))
+    output.write(get_completion_script(prog_name="mizzen", complete_var=VARIABLE, shell=shell.value))
 
 
 def prepare() -> None:
-    """When a shell asks for words: let typer know how shells want them. It does so by itself only for its own flags."""
+    """Register typer's completion classes if a shell asks for completions. Typer does so only for its own flags."""
     if VARIABLE in os.environ:
         from typer._completion_classes import completion_init
 

@@ -1,7 +1,7 @@
-"""What the shell offers for words on the command line.
+"""Shell completions for arguments and options.
 
-What it asks must be answered at once, and silently when there is no plane: so neither the catalog nor the HTTP client
-is loaded here for it; only the fields of a kind need the catalog.
+Completions must be fast, and silent when there is no plane. Therefore this module loads neither the HTTP client nor
+the catalog; only the fields of a kind need the catalog.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ import typer
 from mizzen import errors
 from mizzen.kinds.schema import kind_names
 
-_PATIENCE: Final = 1.0
-_MOST: Final = 200
+_TIMEOUT: Final = 1.0
+_MAX_ITEMS: Final = 200
 _RESOURCES: Final = "/apis/mizzen.dev/v1alpha1"
 _PROCESSES: Final = ("plane", "gateway", "supervisor", "access")
 _VERBS: Final = ("read", "predict", "write", "admin")
 
 
 def kinds(incomplete: str) -> list[str]:
-    return _starting((name for kind in kind_names.ALL for name in (kind.singular, kind.plural)), incomplete.lower())
+    return _filter_prefix(
+        (name for kind in kind_names.ALL for name in (kind.singular, kind.plural)), incomplete.lower()
+    )
 
 
 def objects(context: typer.Context, incomplete: str) -> list[str]:
-    """Names of the kind that stands before."""
+    """Names of objects of the kind given before."""
     kind = str(context.params.get("kind") or "").partition("/")[0]
-    return _starting(_names(kind, context), incomplete)
+    return _filter_prefix(_object_names(kind, context), incomplete)
 
 
 def kinds_and_objects(context: typer.Context, incomplete: str) -> list[str]:
@@ -38,11 +40,11 @@ def kinds_and_objects(context: typer.Context, incomplete: str) -> list[str]:
     kind, slash, _ = incomplete.partition("/")
     if not slash:
         return kinds(incomplete)
-    return _starting((f"{kind}/{name}" for name in _names(kind, context)), incomplete)
+    return _filter_prefix((f"{kind}/{name}" for name in _object_names(kind, context)), incomplete)
 
 
 def models(context: typer.Context, incomplete: str) -> list[str]:
-    return _starting(_names("model", context), incomplete)
+    return _filter_prefix(_object_names("model", context), incomplete)
 
 
 def models_and_objects(context: typer.Context, incomplete: str) -> list[str]:
@@ -50,56 +52,56 @@ def models_and_objects(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def versions(context: typer.Context, incomplete: str) -> list[str]:
-    """Of the model that stands before."""
-    found = _asked(f"/model/{_model(context)}/version", context).get("items") or ()
-    return _starting((str(item["version"]) for item in found), incomplete)
+    """Versions of the model given before."""
+    found = _request(f"/model/{_model_of(context)}/version", context).get("items") or ()
+    return _filter_prefix((str(item["version"]) for item in found), incomplete)
 
 
 def aliases(context: typer.Context, incomplete: str) -> list[str]:
-    """Of the model that stands before."""
-    return _starting(_asked(f"/model/{_model(context)}", context).get("aliases") or (), incomplete)
+    """Aliases of the model given before."""
+    return _filter_prefix(_request(f"/model/{_model_of(context)}", context).get("aliases") or (), incomplete)
 
 
 def callable_names(context: typer.Context, incomplete: str) -> list[str]:
-    found = (name for kind in ("model", "inferencemodel", "mlgraph") for name in _names(kind, context))
-    return _starting(dict.fromkeys(found), incomplete)
+    found = (name for kind in ("model", "inferencemodel", "mlgraph") for name in _object_names(kind, context))
+    return _filter_prefix(dict.fromkeys(found), incomplete)
 
 
 def graphs(context: typer.Context, incomplete: str) -> list[str]:
-    return _starting(_names("mlgraph", context), incomplete)
+    return _filter_prefix(_object_names("mlgraph", context), incomplete)
 
 
 def jobs(context: typer.Context, incomplete: str) -> list[str]:
-    return _starting(_names("trainingjob", context), incomplete)
+    return _filter_prefix(_object_names("trainingjob", context), incomplete)
 
 
 def logging_names(context: typer.Context, incomplete: str) -> list[str]:
-    found = (name for kind in ("inferencemodel", "model") for name in _names(kind, context))
-    return _starting(dict.fromkeys((*found, *_PROCESSES)), incomplete)
+    found = (name for kind in ("inferencemodel", "model") for name in _object_names(kind, context))
+    return _filter_prefix(dict.fromkeys((*found, *_PROCESSES)), incomplete)
 
 
 def users(context: typer.Context, incomplete: str) -> list[str]:
-    return _starting(_items("/user", context, "name"), incomplete)
+    return _filter_prefix(_item_values("/user", context, "name"), incomplete)
 
 
 def tokens(context: typer.Context, incomplete: str) -> list[str]:
-    """Of the user that stands before."""
-    return _starting(_items(f"/user/{context.params.get('name')}/token", context, "id"), incomplete)
+    """Token ids of the user given before."""
+    return _filter_prefix(_item_values(f"/user/{context.params.get('name')}/token", context, "id"), incomplete)
 
 
 def verbs_and_targets(context: typer.Context, incomplete: str) -> list[str]:
-    """A shell cannot tell which of the verbs is the last one."""
-    return [*_starting(_VERBS, incomplete), *models(context, incomplete)]
+    """Verbs and models: a shell cannot know which verb is the last one."""
+    return [*_filter_prefix(_VERBS, incomplete), *models(context, incomplete)]
 
 
 def secrets(context: typer.Context, incomplete: str) -> list[str]:
-    return _starting(_items("/secret", context, "name"), incomplete)
+    return _filter_prefix(_item_values("/secret", context, "name"), incomplete)
 
 
 def namespaces(context: typer.Context, incomplete: str) -> list[str]:
-    """Those that have models."""
-    found = _asked(f"{_RESOURCES}/models", context, limit=_MOST).get("items") or ()
-    return _starting(sorted({"default", *(str(item["metadata"]["namespace"]) for item in found)}), incomplete)
+    """Namespaces that have models, and `default`."""
+    found = _request(f"{_RESOURCES}/models", context, limit=_MAX_ITEMS).get("items") or ()
+    return _filter_prefix(sorted({"default", *(str(item["metadata"]["namespace"]) for item in found)}), incomplete)
 
 
 def fields(incomplete: str) -> list[str]:
@@ -110,49 +112,49 @@ def fields(incomplete: str) -> list[str]:
     from mizzen.kinds.schema import explain
 
     try:
-        return _starting((f"{path}.{field['name']}" for field in explain.told(path)["fields"]), incomplete)
+        return _filter_prefix((f"{path}.{field['name']}" for field in explain.explain(path)["fields"]), incomplete)
     except errors.NotFound:
         return []
 
 
-def _model(context: typer.Context) -> str:
+def _model_of(context: typer.Context) -> str:
     return next((str(context.params[key]) for key in ("model_name", "model", "name") if context.params.get(key)), "")
 
 
-def _names(word: str, context: typer.Context) -> list[str]:
-    """The names of a kind's objects, by any name of the kind; none when they cannot be had quickly."""
+def _object_names(word: str, context: typer.Context) -> list[str]:
+    """Names of the objects of a kind; empty if the plane does not answer quickly."""
     try:
         plural = kind_names.find(word).plural
     except errors.NotFound:
         return []
     path = f"{_RESOURCES}/namespaces/{context.params.get('namespace') or 'default'}/{plural}"
-    return [str(item["metadata"]["name"]) for item in _asked(path, context, limit=_MOST).get("items") or ()]
+    return [str(item["metadata"]["name"]) for item in _request(path, context, limit=_MAX_ITEMS).get("items") or ()]
 
 
-def _items(path: str, context: typer.Context, key: str) -> list[str]:
-    return [str(item[key]) for item in _asked(path, context).get("items") or ()]
+def _item_values(path: str, context: typer.Context, key: str) -> list[str]:
+    return [str(item[key]) for item in _request(path, context).get("items") or ()]
 
 
-def _asked(path: str, context: typer.Context, **query: Any) -> Mapping[str, Any]:
-    """What the plane answers; nothing when that cannot be had quickly."""
+def _request(path: str, context: typer.Context, **query: Any) -> Mapping[str, Any]:
+    """The JSON response of the plane; empty if it does not answer quickly."""
     from urllib.parse import quote, urlencode
     from urllib.request import ProxyHandler, Request, build_opener
 
     if not path.startswith(_RESOURCES) and context.params.get("namespace"):
         query["namespace"] = context.params["namespace"]
     try:
-        url, token = _place(context.params.get("data_dir"))
+        url, token = _locate(context.params.get("data_dir"))
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        request = Request(f"{url}{quote(path)}?{urlencode(query)}", headers=headers)  # noqa: S310 - `_place` says which
-        with build_opener(ProxyHandler({})).open(request, timeout=_PATIENCE) as answer:
+        request = Request(f"{url}{quote(path)}?{urlencode(query)}", headers=headers)  # noqa: S310 - `_locate` checks the scheme
+        with build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT) as answer:
             found = json.load(answer)
     except (OSError, ValueError, errors.MizzenError):
         return {}
     return found if isinstance(found, Mapping) else {}
 
 
-def _place(data_dir: Any) -> tuple[str, str | None]:
-    """As `locate.find`, without waiting for a plane that is being brought back."""
+def _locate(data_dir: Any) -> tuple[str, str | None]:
+    """URL and token of the plane, like `locate.find`, without waiting for a plane that is restarting."""
     from mizzen.sdk.connection import locate
     from mizzen.supervisor import launch
     from mizzen.supervisor.data_dir import Home, UnusableHome
@@ -160,8 +162,8 @@ def _place(data_dir: Any) -> tuple[str, str | None]:
     url, token = os.environ.get("MIZZEN_URL"), os.environ.get("MIZZEN_TOKEN")
     if url is not None and data_dir is None:
         if not url.startswith(("http://", "https://")):
-            raise ValueError("no address of a plane")
-        return url.rstrip("/"), locate.cleaned(token)
+            raise ValueError("not an http(s) URL")
+        return url.rstrip("/"), locate.clean_token(token)
     folder = locate.data_dir_of(data_dir)
     try:
         info = launch.alive(Home.of(folder))
@@ -173,5 +175,5 @@ def _place(data_dir: Any) -> tuple[str, str | None]:
     return place.control_url, place.token
 
 
-def _starting(found: Iterable[str], incomplete: str) -> list[str]:
+def _filter_prefix(found: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in found if name.startswith(incomplete)]

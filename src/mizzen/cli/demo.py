@@ -1,7 +1,7 @@
 """The demo of `mizzen up --demo`: a classifier of iris flowers, trained once and served as `iris`.
 
-Run as `python -m mizzen.cli.demo FILE` this module trains: in a process of its own, so that the plane can start
-meanwhile and scikit-learn's memory is gone afterwards.
+Run as `python -m mizzen.cli.demo FILE`, this module trains the model. It runs in its own process, so that the plane
+can start at the same time and scikit-learn's memory is freed afterwards.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ NAME: Final = "iris"
 ROW: Final = "[[5.1,3.5,1.4,0.2]]"
 TENSOR: Final = '{"inputs":[{"name":"input","datatype":"FP64","shape":[1,4],"data":[5.1,3.5,1.4,0.2]}]}'
 ID: Final = "my-request"
-"""What the request is called that feedback can be given for."""
+"""Id of the example request, which the feedback line refers to."""
 TRUTH: Final = "[0]"
 
 
-class Training:
-    """The training, in a child process; nothing at all when the data dir, which must exist, has the model already."""
+class DemoTraining:
+    """Training in a child process; does nothing if the data dir, which must exist, already has the model."""
 
     def __init__(self, data_dir: Path) -> None:
         self.file = data_dir / "demo" / f"{NAME}.joblib"
@@ -40,15 +40,15 @@ class Training:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            start_new_session=True,  # Ctrl-C in the terminal is for `up`, which ends this one
+            start_new_session=True,  # Ctrl-C in the terminal is for `up`, which stops this process
         )
 
     def finish(self) -> Path:
-        """The trained model's file. ModelFailed when training failed."""
+        """Wait for the trained model and return its file. Raises ModelFailed if training failed."""
         if self._child is not None:
-            _, said = self._child.communicate()
+            _, stderr = self._child.communicate()
             if self._child.returncode:
-                last = said.strip().rpartition("\n")[2]
+                last = stderr.strip().rpartition("\n")[2]
                 raise errors.ModelFailed(f"training the demo failed: {last}", hint="pip install 'mizzen[sklearn]'")
         return self.file
 
@@ -58,8 +58,8 @@ class Training:
             self._child.communicate()
 
 
-async def serve(plane: AsyncPlane, training: Training) -> bool:
-    """Until the demo answers. False when it was there from an earlier run."""
+async def serve(plane: AsyncPlane, training: DemoTraining) -> bool:
+    """Serve the demo and wait until it answers. Returns False if an earlier run had deployed it."""
     from mizzen.sdk.operations import deploy
 
     servers = {

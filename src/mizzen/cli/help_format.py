@@ -1,4 +1,4 @@
-"""Commands whose --help speaks of what people type: MODEL and NUMBER, not `{model}` and `<float range>`."""
+"""Commands whose --help names values as users type them: MODEL and NUMBER, not `{model}` and `<float range>`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
-_VALUES: Final = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
+_METAVARS: Final = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 
 
 class Group(typer.Typer):
-    """A typer app all of whose commands are of our kind."""
+    """A typer app whose commands are of the class `Command`."""
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **more: Any
@@ -27,7 +27,7 @@ class Command(TyperCommand):
         super().__init__(name, **more)
         for parameter in self.params:
             if isinstance(parameter, TyperArgument | TyperOption) and parameter.metavar is None:
-                parameter.metavar = _value(parameter)
+                parameter.metavar = _metavar_of(parameter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, TyperArgument)]
@@ -44,8 +44,8 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
 
-class Running(Command):
-    """A command whose last words, after `--`, are a command of their own, with its options: its parameter `command`."""
+class PassthroughCommand(Command):
+    """A command that passes everything after `--` to its parameter `command`, options included."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         at = args.index("--") if "--" in args else len(args)
@@ -53,13 +53,13 @@ class Running(Command):
         rest = super().parse_args(ctx, own)
         if ctx.params.get("command"):
             words = " ".join(ctx.params["command"])
-            raise typer.BadParameter(f"what is to be run comes after --: … -- {words}", ctx=ctx)
+            raise typer.BadParameter(f"the command to run comes after --: … -- {words}", ctx=ctx)
         ctx.params["command"] = other
         return rest
 
 
-def _value(parameter: TyperArgument | TyperOption) -> str | None:
-    """What stands for the value; None for a flag, which has none."""
+def _metavar_of(parameter: TyperArgument | TyperOption) -> str | None:
+    """The placeholder of the value; None for a flag, which has no value."""
     if isinstance(parameter, TyperArgument):
         return parameter.name.upper()
     if parameter.is_flag:
@@ -67,4 +67,4 @@ def _value(parameter: TyperArgument | TyperOption) -> str | None:
     kind = parameter.type_descriptor.annotation
     if isinstance(kind, type) and issubclass(kind, Enum):
         return "|".join(str(member.value) for member in kind)
-    return _VALUES.get(kind, "TEXT")
+    return _METAVARS.get(kind, "TEXT")

@@ -1,4 +1,4 @@
-"""INT, TERM and HUP, taken as the same wish: an end. Ctrl-C, and what is told of it."""
+"""Handling of INT, TERM and HUP, which all interrupt a command, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
-def told(left: Callable[[], str]) -> Iterator[None]:
-    """When the block is interrupted, say what is `left` of its work and end the command."""
+def report_interrupt(left: Callable[[], str]) -> Iterator[None]:
+    """If the block is interrupted, print the state that `left` describes and exit with 130."""
     try:
         yield
     except KeyboardInterrupt:
@@ -27,33 +27,33 @@ def told(left: Callable[[], str]) -> Iterator[None]:
 
 
 class Interrupts:
-    """While it is open, each of the signals raises KeyboardInterrupt; after `collect` they are counted instead."""
+    """While open, each signal raises KeyboardInterrupt; after `collect`, signals are only counted."""
 
     def __init__(self) -> None:
         self.count = 0
-        self.came = threading.Event()
+        self.received = threading.Event()
         self._collecting = False
-        self._before: dict[signal.Signals, Any] = {}
+        self._previous: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
         for number in _SIGNALS:
-            # A shell that runs us in the background, or nohup, may have the signal ignored: leave that.
+            # nohup, or a shell that runs the command in the background, may ignore the signal: leave that.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._on_signal)
+                self._previous[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous.items():
             signal.signal(number, handler)
 
     def collect(self) -> None:
         self._collecting = True
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """For what must not be left half done: a signal that comes meanwhile raises at the end of the block."""
+    def defer(self) -> Iterator[None]:
+        """For work that must not be left half done: a signal that arrives meanwhile raises at the end of the block."""
         self._collecting = True
         try:
             yield
@@ -63,7 +63,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self.count += 1  # in any case: Python swallows what is raised in a destructor
-        self.came.set()
+        self.count += 1  # count always: Python swallows exceptions raised in a destructor
+        self.received.set()
         if not self._collecting:
             raise KeyboardInterrupt

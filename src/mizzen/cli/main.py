@@ -1,6 +1,6 @@
-"""The one place where errors become messages and exit codes: 0 done, 1 failed, 2 usage, 130 interrupted.
+"""The entry point, which turns errors into messages and exit codes: 0 done, 1 failed, 2 usage, 130 interrupted.
 
-Imports stand inside `main`: they take most of the time of a short command, and Ctrl-C may come meanwhile.
+Imports are inside `main`: they take most of the time of a short command, and Ctrl-C may arrive meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Never returns, never shows a traceback (MIZZEN_DEBUG=1 does)."""
+    """Run the command line and exit. Shows a traceback only with MIZZEN_DEBUG=1."""
     try:
         import typer
 
@@ -30,32 +30,32 @@ def main() -> None:
         except typer.Abort:
             sys.exit(130)
         except typer.TyperException as error:
-            sys.exit(_misused(error))
+            sys.exit(_report_usage_error(error))
         except Exception as error:
-            explained = _explained(error)
+            explained = _to_mizzen_error(error)
             if explained is not error and os.environ.get("MIZZEN_DEBUG"):
                 raise
-            output.fail(explained)
+            output.write_error(explained)
     except KeyboardInterrupt:
         sys.exit(130)
     sys.exit(1)
 
 
-def _misused(error: typer.TyperException) -> int:
-    """Tells what is wrong with the words of the command, in the form of all errors. The exit code."""
+def _report_usage_error(error: typer.TyperException) -> int:
+    """Print a usage error in the same form as all errors, and return the exit code."""
     from mizzen.cli import output
 
     message, context = error.format_message().replace("Value error, ", ""), getattr(error, "ctx", None)
     if context is None:
         output.note(f"error: {message}")
-    elif message == context.get_help():  # words are missing, and none of them is wrong
+    elif message == context.get_help():  # a subcommand is missing, and nothing else is wrong
         output.note(message)
     else:
         output.note(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.\n\nerror: {message}")
     return error.exit_code
 
 
-def _explained(error: Exception) -> MizzenError:
+def _to_mizzen_error(error: Exception) -> MizzenError:
     from mizzen.errors import MizzenError
     from mizzen.supervisor.data_dir import UnusableHome
 
@@ -63,7 +63,7 @@ def _explained(error: Exception) -> MizzenError:
         return error
     if isinstance(error, UnusableHome):
         return MizzenError(str(error), hint=error.hint)
-    what = f"{type(error).__name__}: {str(error) or 'no more is known'}"
+    what = f"{type(error).__name__}: {str(error) or 'no details'}"
     if isinstance(error, OSError) and error.filename:
         what = f"{error.filename}: {error.strerror}"
     return MizzenError(what, hint="MIZZEN_DEBUG=1 shows where this happened")

@@ -1,4 +1,4 @@
-"""Words on the command line that name objects: KIND NAME, KIND/NAME."""
+"""Arguments that name objects (KIND NAME, KIND/NAME), and options that several commands share."""
 
 from __future__ import annotations
 
@@ -10,63 +10,66 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions
 from mizzen.kinds.schema import kind_names
-from mizzen.kinds.schema.kind_names import Called
+from mizzen.kinds.schema.kind_names import KindNames
 
 if TYPE_CHECKING:
     from mizzen.sdk.packaging.requirements import Required
 
 
-def kinds_and_names(kind: str, names: list[str]) -> list[tuple[Called, list[str]]]:
-    """Of `KIND`, `KIND,KIND`, `KIND NAME…` or `KIND/NAME…`; no names: all of the kind. NotFound for an unknown kind."""
+def parse_kinds(kind: str, names: list[str]) -> list[tuple[KindNames, list[str]]]:
+    """Parse `KIND`, `KIND,KIND`, `KIND NAME…` or `KIND/NAME…`; no names means all objects of the kind.
+
+    Raises NotFound for an unknown kind.
+    """
     if "/" not in kind:
         return [(kind_names.find(word), names) for word in kind.split(",")]
-    found: dict[Called, list[str]] = {}
+    found: dict[KindNames, list[str]] = {}
     for word in (kind, *names):
         if "/" not in word:
             before = kind.partition("/")[0]
             raise typer.BadParameter(f"write {before} {word} or {before}/{word}")
-        one, named = one_object(word, None)
-        found.setdefault(one, []).append(named)
+        one, name = parse_object(word, None)
+        found.setdefault(one, []).append(name)
     return list(found.items())
 
 
-def one_object(kind: str, name: str | None) -> tuple[Called, str]:
-    """Of `KIND NAME` or `KIND/NAME`. NotFound, with a suggestion, for an unknown kind."""
+def parse_object(kind: str, name: str | None) -> tuple[KindNames, str]:
+    """Parse `KIND NAME` or `KIND/NAME`. Raises NotFound, with a suggestion, for an unknown kind."""
     word, slash, rest = kind.partition("/")
     if slash and name is not None:
         raise typer.BadParameter(f"write {word} {name} or {word}/{name}")
     if slash and not rest:
-        raise typer.BadParameter(f"'{kind}' lacks the name")
+        raise typer.BadParameter(f"'{kind}' has no name after the /")
     found, named = kind_names.find(word), rest if slash else name
     if named is None:
         raise typer.BadParameter(f"which {found.singular}? write {found.singular}/NAME")
     return found, named
 
 
-def model_or_object(what: str) -> tuple[Called, str]:
-    """`iris` is a model; `mlgraph/experiment` says its kind."""
-    return one_object(what, None) if "/" in what else (kind_names.BY_NAME["Model"], what)
+def parse_model_or_object(what: str) -> tuple[KindNames, str]:
+    """Parse NAME, which is a model, or KIND/NAME."""
+    return parse_object(what, None) if "/" in what else (kind_names.BY_NAME["Model"], what)
 
 
-def some_object(word: str, name: str | None) -> tuple[Called, str]:
-    """As `one_object`; a word that is no kind is a model."""
+def parse_object_or_model(word: str, name: str | None) -> tuple[KindNames, str]:
+    """Like `parse_object`, but a lone word that is not a kind names a model."""
     if name is None and "/" not in word and not _is_kind(word):
         return kind_names.BY_NAME["Model"], word
-    return one_object(word, name)
+    return parse_object(word, name)
 
 
-def pairs(given: list[str], option: str) -> dict[str, str]:
-    """KEY=VALUE, each as one entry."""
+def parse_pairs(given: list[str], option: str) -> dict[str, str]:
+    """Parse the KEY=VALUE values of an option."""
     wrong = next((pair for pair in given if "=" not in pair.removeprefix("=")), None)
     if wrong is not None:
         raise typer.BadParameter(f"'{wrong}' is not KEY=VALUE", param_hint=f"'{option}'")
     return dict(pair.split("=", 1) for pair in given)
 
 
-def required(file: Path | None, lines: list[str] | None, *, none: bool) -> Required | None:
-    """What a version requires; None: nothing was said of it."""
+def parse_requirements(file: Path | None, lines: list[str] | None, *, none: bool) -> Required | None:
+    """The requirements of a version; None if no option gives them."""
     if sum((file is not None, bool(lines), none)) > 1:
-        raise typer.BadParameter("give one of --requirements, --requirement and --no-requirements")
+        raise typer.BadParameter("give only one of --requirements, --requirement and --no-requirements")
     return [] if none else lines or file
 
 
@@ -82,47 +85,47 @@ KindArgument = Annotated[
     str,
     typer.Argument(
         metavar="KIND[/NAME]",
-        help="Model, ModelVersion, InferenceModel, MLGraph, …; models, im, model,mv and model/iris will do.",
+        help="Kind: Model, ModelVersion, InferenceModel, MLGraph, …; or models, im, model,mv, model/iris.",
         autocompletion=completions.kinds_and_objects,
     ),
 ]
-DescribedArgument = Annotated[
+ModelOrKindArgument = Annotated[
     str,
     typer.Argument(
         metavar="[KIND/]NAME|KIND",
-        help="A model, or KIND/NAME, or KIND and then NAME.",
+        help="Model, KIND/NAME, or KIND followed by NAME.",
         autocompletion=completions.models_and_objects,
     ),
 ]
 NameArgument = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="One object.", autocompletion=completions.objects)
+    str | None, typer.Argument(metavar="NAME", help="Name of the object.", autocompletion=completions.objects)
 ]
 NamesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME…", help="Only these.", autocompletion=completions.objects)
+    list[str] | None, typer.Argument(metavar="NAME…", help="Names of objects.", autocompletion=completions.objects)
 ]
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="The model.", autocompletion=completions.models)]
+ModelArgument = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=completions.models)
+]
 ObjectArgument = Annotated[
     str,
-    typer.Argument(metavar="[KIND/]NAME", help="A model, or KIND/NAME.", autocompletion=completions.models_and_objects),
+    typer.Argument(metavar="[KIND/]NAME", help="Model, or KIND/NAME.", autocompletion=completions.models_and_objects),
 ]
-Force = Annotated[
-    bool, typer.Option("--force", help="Also when it takes or gives something else than callers are used to.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Proceed even if the signature changed: its inputs or outputs.")]
 VersionArgument = Annotated[
-    str, typer.Argument(metavar="VERSION", help="The version: a number or a name.", autocompletion=completions.versions)
+    str, typer.Argument(metavar="VERSION", help="Version: a number or a name.", autocompletion=completions.versions)
 ]
-Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="A label; repeatable.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable.")]
 RequirementsFile = Annotated[
     Path | None,
     typer.Option(
-        "--requirements", metavar="FILE", help="Packages it runs with, as for pip; default: requirements.txt in PATH."
+        "--requirements", metavar="FILE", help="File of required packages, for pip [default: requirements.txt in PATH]."
     ),
 ]
-OneRequirement = Annotated[
+RequirementOption = Annotated[
     list[str] | None,
-    typer.Option("--requirement", metavar="PACKAGE", help="One such package, as scikit-learn==1.5.2; repeatable."),
+    typer.Option("--requirement", metavar="PACKAGE", help="Required package, such as scikit-learn==1.5.2; repeatable."),
 ]
 NoRequirements = Annotated[
-    bool, typer.Option("--no-requirements", help="Run it with what the plane has, whatever requirements.txt says.")
+    bool, typer.Option("--no-requirements", help="Use the plane's own packages; ignore requirements.txt.")
 ]
-PythonOption = Annotated[str | None, typer.Option("--python", help="Run it with this Python, such as 3.12.")]
+PythonOption = Annotated[str | None, typer.Option("--python", help="Python version to run it with, such as 3.12.")]

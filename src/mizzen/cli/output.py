@@ -1,7 +1,7 @@
-"""What commands print: results on stdout as table, JSON or YAML; errors on stderr as `error:` and `hint:`.
+"""Output of commands: results on stdout as table, JSON or YAML; errors on stderr as `error:` and `hint:`.
 
-Much of it was written by models, their authors and other planes. On a terminal it is only text: what would move the
-cursor, change the title or answer in the person's name is shown as `\\u001b` and the like.
+Much of it was written by models, their authors and other planes. On a terminal it must be only text: characters that
+would move the cursor, change the title or answer in the user's name are shown as `\\u001b` and the like.
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
-class Listed(StrEnum):
+class DataFormat(StrEnum):
+    """Formats of files for other programs."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+class ListFormat(StrEnum):
     """Formats of a list of objects."""
 
     TABLE = "table"
@@ -38,40 +45,39 @@ class Listed(StrEnum):
 
 
 _CONTROLS: Final = re.compile(r"(?!\n|\t|\r\n)[\x00-\x1f\x7f-\x9f]")
-_UNCOLOURED: Final = re.compile(rf"(?!\x1b\[[0-9;:]*m){_CONTROLS.pattern}")
-"""Without what begins a colour."""
+_CONTROLS_EXCEPT_COLORS: Final = re.compile(rf"(?!\x1b\[[0-9;:]*m){_CONTROLS.pattern}")
 
 
-def say(text: str = "", *, nl: bool = True, colours: bool = False) -> None:
-    """A piece of the result. When nobody reads it any more (`| head -1`), the command has done its work and ends.
+def write(text: str = "", *, nl: bool = True, colors: bool = False) -> None:
+    """Print a piece of the result. If the reader has closed the pipe (`| head -1`), the command exits with 0.
 
-    With `colours`, those that are in it are shown.
+    With `colors`, color codes in the text reach the terminal.
     """
-    if not _echo(text, nl=nl, colours=colours):
+    if not _echo(text, nl=nl, colors=colors):
         raise typer.Exit
 
 
-def tell(text: str = "") -> None:
-    """What happens, on stdout; it goes on happening when nobody reads."""
+def write_progress(text: str = "") -> None:
+    """Print progress on stdout; the command continues even if the reader has closed the pipe."""
     _echo(text)
 
 
 def note(text: str) -> None:
-    """For the person watching, not part of the result."""
+    """Print a message for the user on stderr; it is not part of the result."""
     _echo(text, err=True)
 
 
 def warn(text: str) -> None:
-    """Something odd that changes nothing."""
+    """Print a warning on stderr."""
     note(f"warning: {text}")
 
 
-def tick(step: str, began: float) -> None:
-    """A step that is done, and how long it took since the monotonic time `began`."""
-    tell(f"✓ {step:<26} {time.monotonic() - began:.1f} s")
+def write_step(step: str, began: float) -> None:
+    """Print a finished step and its duration since the monotonic time `began`."""
+    write_progress(f"✓ {step:<26} {time.monotonic() - began:.1f} s")
 
 
-def fail(error: MizzenError) -> None:
+def write_error(error: MizzenError) -> None:
     note(f"error: {error.message}")
     for fault in error.faults:
         if fault.message not in error.message:
@@ -80,15 +86,15 @@ def fail(error: MizzenError) -> None:
         note(f"hint: {error.hint}")
 
 
-def data(value: Any, form: Format | Listed) -> None:
-    """`value` as JSON or YAML. Of objects without who owns which field, which is long, and for programs."""
+def write_data(value: Any, form: Format | ListFormat) -> None:
+    """Print `value` as JSON or YAML, without `managedFields`, which is long and only useful to programs."""
     value = _without_owners(value)
     if form == Format.YAML:
         import yaml
 
-        say(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+        write(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
     else:
-        say(json.dumps(value, indent=2, ensure_ascii=False))
+        write(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _without_owners(value: Any) -> Any:
@@ -97,33 +103,50 @@ def _without_owners(value: Any) -> Any:
     return [_without_owners(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def outcome(value: Any, form: Format, text: str = "") -> None:
-    """What a command did: a sentence for people, or the same as data."""
+def write_outcome(value: Any, form: Format, text: str = "") -> None:
+    """Print what a command did: a sentence for people, or the same as data."""
     if form is not Format.TABLE:
-        data(value, form)
+        write_data(value, form)
     elif text:
-        say(text)
+        write(text)
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns as wide as their widest value: nothing is cut, so that other programs can read them."""
+def write_lines(value: Any, form: Format, lines: Iterable[str]) -> None:
+    """Print `value` as data, or `lines`, which show it to people."""
+    if form is not Format.TABLE:
+        write_data(value, form)
+        return
+    for line in lines:
+        write(line)
+
+
+def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print columns as wide as their widest value: nothing is truncated, so that other programs can read them."""
     lines = [tuple(titles), *map(tuple, rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        say("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
+        write("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
 
 
-def listing(items: list[dict[str, Any]], keys: tuple[str, ...], nothing: str, form: Format) -> None:
-    """Items with a column for each key; `nothing`, on stderr, when there are none."""
+def write_list(items: list[dict[str, Any]], keys: tuple[str, ...], nothing: str, form: Format) -> None:
+    """Print items with a column for each key; without items, print `nothing` on stderr."""
+    rows = (tuple(_cell_of(item.get(key)) for key in keys) for item in items)
+    write_rows(items, tuple(_title_of(key) for key in keys), rows, nothing, form)
+
+
+def write_rows(
+    items: list[dict[str, Any]], titles: Sequence[str], rows: Iterable[Sequence[str]], nothing: str, form: Format
+) -> None:
+    """Print `items` as data, or `rows`, which show them to people; without items, print `nothing` on stderr."""
     if form is not Format.TABLE:
-        data({"items": items}, form)
+        write_data({"items": items}, form)
     elif not items:
         note(nothing)
     else:
-        table(tuple(_title(key) for key in keys), (tuple(_shown(item.get(key)) for key in keys) for item in items))
+        write_table(titles, rows)
 
 
-def size(count: int | None) -> str:
+def format_size(count: int | None) -> str:
     """Bytes, in the largest unit: 512 B, 3.4 KB, 1.2 GB."""
     if count is None:
         return ""
@@ -137,19 +160,19 @@ def size(count: int | None) -> str:
     return f"{value:.1f} {unit}"
 
 
-def rate(value: float) -> str:
-    """How much in a second: 12.3, 157."""
+def format_rate(value: float) -> str:
+    """A rate per second: 12.3, 157."""
     return f"{value:.1f}" if 0 < value < 100 else f"{value:.0f}"
 
 
-def milliseconds(seconds: float | None) -> str:
+def format_milliseconds(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return f"{seconds * 1000:.0f} ms" if seconds >= 0.1 else f"{seconds * 1000:.1f} ms"
 
 
-def age(timestamp: str | None, now: datetime | None = None) -> str:
-    """How long ago, in the largest unit: 12s, 5m, 3h, 8d."""
+def format_age(timestamp: str | None, now: datetime | None = None) -> str:
+    """The time since a timestamp, in the largest unit: 12s, 5m, 3h, 8d."""
     if not timestamp:
         return ""
     seconds = int(((now or datetime.now(UTC)) - datetime.fromisoformat(timestamp)).total_seconds())
@@ -159,11 +182,11 @@ def age(timestamp: str | None, now: datetime | None = None) -> str:
     return f"{max(seconds, 0)}s"
 
 
-def _title(key: str) -> str:
+def _title_of(key: str) -> str:
     return "".join(f"-{letter}" if letter.isupper() else letter for letter in key).upper()
 
 
-def _shown(value: Any) -> str:
+def _cell_of(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -171,21 +194,21 @@ def _shown(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def shown(text: str, *, colours: bool = False) -> str:
-    """As it may reach a terminal. What is escaped is so as in JSON, which stays JSON."""
-    return (_UNCOLOURED if colours else _CONTROLS).sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+def escape_controls(text: str, *, colors: bool = False) -> str:
+    """Text that is safe on a terminal. Control characters are escaped as in JSON, so that JSON stays JSON."""
+    return (_CONTROLS_EXCEPT_COLORS if colors else _CONTROLS).sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _echo(text: str, *, nl: bool = True, err: bool = False, colours: bool = False) -> bool:
-    """Whether somebody reads."""
+def _echo(text: str, *, nl: bool = True, err: bool = False, colors: bool = False) -> bool:
+    """Print, and return False if the reader has closed the pipe."""
     stream: TextIO | None = sys.stderr if err else sys.stdout
     if stream is not None and stream.isatty():
-        text = shown(text, colours=colours)
+        text = escape_controls(text, colors=colors)
     try:
-        # Without `color`, colours would be taken out of a log that goes to a file or a program.
-        typer.echo(text, nl=nl, err=err, color=True if colours else None)
+        # Without `color`, typer strips colors from a log that goes to a file or a program.
+        typer.echo(text, nl=nl, err=err, color=True if colors else None)
     except BrokenPipeError:
-        # What is still in the buffer would fail again when Python ends.
+        # Otherwise flushing the rest of the buffer would fail again when Python exits.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, 2 if err else 1)
         os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What every command that talks to a plane shares: its options, and a client for the time of one call."""
+"""Options that all commands on a plane share, and a client for the duration of one command."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _folder(name: str) -> Path:
-    if not name:  # a variable that was not set, most likely; Path would take it for the current folder
+def _parse_folder(name: str) -> Path:
+    if not name:  # most likely an unset variable; Path would read it as the current folder
         raise typer.BadParameter("the name is empty")
     return Path(name)
 
@@ -29,40 +29,49 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="DIR",
-        parser=_folder,
+        parser=_parse_folder,
         help="Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen].",
     ),
 ]
-Output = Annotated[Format, typer.Option("--output", "-o", help="How to print the result.")]
+Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Namespace = Annotated[
     str | None,
     typer.Option(
         "--namespace",
         "-n",
         metavar="NAME",
-        help="The namespace [default: default].",
+        help="Namespace [default: default].",
         show_default=False,
         autocompletion=completions.namespaces,
     ),
 ]
 
 
-def call(data_dir: Path | None, work: Callable[[AsyncPlane], Awaitable[T]], namespace: str | None = None) -> T:
-    """The result of `work` on the plane that is meant. What the plane finds odd is told on stderr, each once."""
+def call(
+    data_dir: Path | None,
+    work: Callable[[AsyncPlane], Awaitable[T]],
+    namespace: str | None = None,
+    patience: float = 3.0,
+) -> T:
+    """Run `work` with a client of the plane and return its result. Prints each warning of the plane once, on stderr.
+
+    `patience`: seconds to retry a broken connection.
+    """
     from mizzen.sdk.connection import locate
 
-    place = locate.find(data_dir=data_dir)  # first: without a plane there is no need to wait for the HTTP client
+    place = locate.find(data_dir=data_dir)  # first: without a plane, do not spend time importing the HTTP client
     from mizzen.sdk.client import AsyncPlane
 
-    told: set[str] = set()
+    warnings: set[str] = set()
 
-    def warned(text: str) -> None:
-        if text not in told:
-            told.add(text)
+    def warn_once(text: str) -> None:
+        if text not in warnings:
+            warnings.add(text)
             output.warn(text)
 
     async def session() -> T:
-        async with AsyncPlane(place, namespace=namespace or "default", on_warning=warned) as plane:
+        scope = namespace or "default"
+        async with AsyncPlane(place, namespace=scope, patience=patience, on_warning=warn_once) as plane:
             return await work(plane)
 
     return asyncio.run(session())

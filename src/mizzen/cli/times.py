@@ -1,4 +1,4 @@
-"""Times as people write them in options; see `sdk.times`."""
+"""Times as users write them in options; see `sdk.connection.times`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import typer
 from mizzen.sdk.connection import times
 
 
-def option(text: str | None) -> str | None:
-    """For an option: the time as the plane takes it."""
+def parse_option(text: str | None) -> str | None:
+    """Callback of a time option: the time in the form that the API takes."""
     if text is None:
         return None
     try:

@@ -1,11 +1,11 @@
-"""Publish access.json: who may ask gateways what. `access/access_file.py` says what it holds.
+"""Publisher of access.json, which tells gateways who may call what. `access/access_file.py` defines its contents.
 
-What withdraws a right is published before it is acknowledged: the control API waits for `settled` before it answers a
-change. Gateways look at the file every 50 ms, so a revoked token or a deleted RoleBinding opens nothing there any more
-that long after the acknowledgement. What changes by itself, such as the acceptance of a RoleBinding, is followed by
-watching, and an issuer's keys are fetched anew every minute.
+A change that revokes a right is published before it is acknowledged: the control API waits for `wait_published` before
+it responds. Gateways read the file every 50 ms, so a revoked token or a deleted RoleBinding stops working at most that
+long after the response. Changes that no request makes, such as the acceptance of a RoleBinding, are found by a watch.
+An issuer's keys are fetched again every minute.
 
-When the store or the issuer cannot be read, the last file stays: gateways go on with it. Its owner alone can read it.
+When the store or the issuer cannot be read, the last file stays and gateways keep using it. Only its owner can read it.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from typing import NoReturn, Protocol
 import msgspec
 
 from mizzen.access import access_file
-from mizzen.access.access_file import Access, Grant, Issuer, Pass
-from mizzen.access.jwt import Key, Trust
+from mizzen.access.access_file import AccessFile, Grant, Issuer, TokenEntry
+from mizzen.access.jwt import Key, TrustedIssuer
 from mizzen.access.policy import Binding
 from mizzen.errors import Expired, Unavailable
-from mizzen.reconcile.retry_forever import LONGEST_DELAY, persist
+from mizzen.reconcile.retry_forever import LONGEST_DELAY, retry_forever
 from mizzen.stores.published_file import PublishedFile
 from mizzen.stores.records.protocol import Identities
 from mizzen.stores.store import Store
 
 KIND = "RoleBinding"
-FAILURE = "who may ask gateways what cannot be published"
+FAILURE = "access.json cannot be published"
 
 log = logging.getLogger(__name__)
 
 
-class Keys(Protocol):
+class KeySource(Protocol):
     async def all(self) -> tuple[Key, ...]:
-        """The issuer's public keys, as they are now or were not long ago. Unavailable."""
+        """The issuer's public keys, current or recently cached. Raises Unavailable."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Vouching:
-    """Whose JWTs are taken, and where the keys come from."""
+class IssuerWithKeys:
+    """The issuer whose JWTs are accepted, and the source of its keys."""
 
-    trust: Trust
-    keys: Keys
+    trust: TrustedIssuer
+    keys: KeySource
 
 
 class AccessPublisher:
@@ -59,15 +59,16 @@ class AccessPublisher:
         bindings: Callable[[], Awaitable[tuple[Binding, ...]]],
         path: Path,
         *,
-        admin: Pass,
+        admin: TokenEntry,
         anonymous: bool,
-        vouching: Vouching | None,
+        trusted_issuer: IssuerWithKeys | None,
         now: Callable[[], datetime],
-        look_every: float = 1.0,
-        fetch_every: float = 60.0,
+        check_interval: float = 1.0,
+        fetch_interval: float = 60.0,
     ) -> None:
-        """`bindings` gives all there are, with every change that was acknowledged. `look_every`: seconds after which
-        all is compared again when nobody said that anything changed, `fetch_every`: for an issuer's keys.
+        """`bindings` returns all bindings, including every acknowledged change. `check_interval`: seconds between two
+        comparisons with the file when no change was signaled. `fetch_interval`: seconds between two fetches of an
+        issuer's keys.
         """
         self._store = store
         self._identities = identities
@@ -75,66 +76,66 @@ class AccessPublisher:
         self._file = PublishedFile(path)
         self._admin = admin
         self._anonymous = anonymous
-        self._vouching = vouching
+        self._trusted_issuer = trusted_issuer
         self._now = now
-        self._look_every = look_every
-        self._fetch_every = fetch_every
-        self._published = _last(path)
-        self._said: tuple[int, str] | None = None
-        """What the file says was read at this generation of identities and this position of bindings."""
-        self._keys = _keys_of(self._published, vouching)
+        self._check_interval = check_interval
+        self._fetch_interval = fetch_interval
+        self._published = _read_last(path)
+        self._published_position: tuple[int, str] | None = None
+        """The generation of identities and the position of bindings that the file's contents were read at."""
+        self._keys = _keys_of(self._published, trusted_issuer)
         self._changed = asyncio.Event()
         self._lock = asyncio.Lock()
 
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(persist(self._follow, FAILURE, log), name="access: follow")
-            tasks.create_task(persist(self._publish_changes, FAILURE, log), name="access: publish")
-            if self._vouching is not None:
-                tasks.create_task(persist(self._fetch_keys, FAILURE, log), name="access: keys")
+            tasks.create_task(retry_forever(self._follow, FAILURE, log), name="access: follow")
+            tasks.create_task(retry_forever(self._publish_changes, FAILURE, log), name="access: publish")
+            if self._trusted_issuer is not None:
+                tasks.create_task(retry_forever(self._fetch_keys, FAILURE, log), name="access: keys")
 
-    async def settled(self) -> None:
-        """The file says what was acknowledged to whoever calls this. Unavailable when it cannot be written."""
-        if self._said == self._position():
+    async def wait_published(self) -> None:
+        """Return once the file holds every change the caller has made. Raises Unavailable when it cannot be written."""
+        if self._published_position == self._position():
             return
         try:
             async with self._lock:
-                if self._said != self._position():
+                if self._published_position != self._position():
                     await self._publish()
         except OSError as error:
             log.exception("cannot write %s", self._file.path)
             raise Unavailable(
-                f"the change was made, but gateways cannot be told: {self._file.path.name} cannot be written",
-                hint="look for a full disk or missing permissions; it is tried again and again",
+                f"the change was saved, but gateways do not see it yet: {self._file.path.name} cannot be written",
+                hint="check for a full disk or missing permissions; the plane keeps retrying",
             ) from error
 
     async def publish(self) -> bool:
-        """Write down the present state. False: the file says the same already, so nothing is written."""
+        """Write the current state. False: the file already holds it, so nothing is written."""
         async with self._lock:
             return await self._publish()
 
     async def _publish(self) -> bool:
-        # Noted before anything is read: a change in between is read twice rather than never.
+        # Taken before anything is read: a change in between is then published twice rather than never.
         position = self._position()
         last = self._published
-        access = await self._present()
+        access = await self._read_access()
         same = last is not None and msgspec.structs.replace(access, serial=last.serial) == last
         if same and last is not None and await self._file.holds(access_file.encode(last)):
-            self._said = position
+            self._published_position = position
             return False
         access = msgspec.structs.replace(access, serial=last.serial + 1 if last else 1)
         await self._file.replace(access_file.encode(access))
         self._published = access
-        self._said = position
+        self._published_position = position
         log.info("access %d: %d tokens, %d bindings", access.serial, len(access.passes), len(access.grants))
         return True
 
-    async def _present(self) -> Access:
+    async def _read_access(self) -> AccessFile:
         now = self._now()
         tokens = [token for token in await self._identities.tokens() if token.valid(now)]
         passes = [
-            Pass(
+            TokenEntry(
                 digest=token.digest,
                 id=token.id,
                 principal=token.principal,
@@ -142,7 +143,7 @@ class AccessPublisher:
             )
             for token in tokens
         ]
-        return Access(
+        return AccessFile(
             anonymous=self._anonymous,
             passes=(self._admin, *passes),
             grants=tuple(map(Grant.of, await self._bindings())),
@@ -151,9 +152,9 @@ class AccessPublisher:
         )
 
     def _issuer(self) -> Issuer | None:
-        if self._vouching is None:
+        if self._trusted_issuer is None:
             return None
-        return Issuer(**asdict(self._vouching.trust), keys=tuple(map(dict, self._keys)))
+        return Issuer(**asdict(self._trusted_issuer.trust), keys=tuple(map(dict, self._keys)))
 
     def _position(self) -> tuple[int, str]:
         return self._identities.generation(), self._store.position(KIND)
@@ -174,31 +175,31 @@ class AccessPublisher:
             self._changed.clear()
             await self.publish()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._look_every):
+                async with asyncio.timeout(self._check_interval):
                     await self._changed.wait()
 
     async def _fetch_keys(self) -> NoReturn:
-        assert self._vouching is not None
+        assert self._trusted_issuer is not None
         while True:
             try:
-                keys = await self._vouching.keys.all()
-            except Unavailable:  # whoever fetches them has said why, and how long old ones are good
+                keys = await self._trusted_issuer.keys.all()
+            except Unavailable:  # the fetcher has logged the reason, and how long old keys stay valid
                 keys = ()
             if keys != self._keys:
                 self._keys = keys
                 self._changed.set()
-            await asyncio.sleep(self._fetch_every if keys else min(LONGEST_DELAY, self._fetch_every))
+            await asyncio.sleep(self._fetch_interval if keys else min(LONGEST_DELAY, self._fetch_interval))
 
 
-def _last(path: Path) -> Access | None:
+def _read_last(path: Path) -> AccessFile | None:
     try:
         return access_file.decode(path.read_bytes())
     except (OSError, ValueError):
         return None
 
 
-def _keys_of(last: Access | None, vouching: Vouching | None) -> tuple[Key, ...]:
-    """Those of the file, until they are fetched anew: a plane that starts again must not lock anybody out."""
-    if last is None or last.issuer is None or vouching is None:
+def _keys_of(last: AccessFile | None, trusted_issuer: IssuerWithKeys | None) -> tuple[Key, ...]:
+    """The keys in the file, used until new ones are fetched: a restart of the plane must not lock callers out."""
+    if last is None or last.issuer is None or trusted_issuer is None:
         return ()
-    return last.issuer.keys if last.issuer.issuer == vouching.trust.issuer else ()
+    return last.issuer.keys if last.issuer.issuer == trusted_issuer.trust.issuer else ()

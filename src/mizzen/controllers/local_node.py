@@ -1,5 +1,5 @@
-"""This machine as a Node: what it offers, that it is there, and whether its disk has room. Servers that ask for a node
-find it like any other."""
+"""This machine as a Node: its capabilities, heartbeat and disk space. Servers with a node selector find it like any
+other Node."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from mizzen.kinds.rules.placement import HOSTNAME
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time, merge_conditions
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import find
-from mizzen.reconcile.recorder import NOBODY, Recorder, turns
+from mizzen.reconcile.recorder import NULL_RECORDER, Recorder, find_condition_changes
 from mizzen.stores.store import Store
 
 log = logging.getLogger(__name__)
 
-HEARTBEAT: Final = 30.0
-LOOK: Final = 2.0
-"""Seconds between two looks at the disk."""
-LONGEST: Final = 63
+HEARTBEAT_INTERVAL: Final = 30.0
+DISK_CHECK_INTERVAL: Final = 2.0
+"""Seconds between two checks of the disk."""
+MAX_NAME_LENGTH: Final = 63
 
 
 def node_name(host: str) -> str:
-    """The name of a host as an object may have it: a DNS label."""
-    label = re.sub(r"[^a-z0-9]+", "-", host.partition(".")[0].lower())[:LONGEST].strip("-")
+    """The host's name as a valid object name: a DNS label."""
+    label = re.sub(r"[^a-z0-9]+", "-", host.partition(".")[0].lower())[:MAX_NAME_LENGTH].strip("-")
     return label or "localhost"
 
 
 def node_of(host: str, capabilities: Iterable[str], gpus: int = 0) -> Resource:
-    """As it is to be registered. It has the labels that a node of Kubernetes would have."""
+    """The Node to register. It has the labels that a Kubernetes node would have."""
     name, offers = node_name(host), sorted(capabilities)
     labels = {
         HOSTNAME: name,
@@ -61,13 +61,13 @@ async def keep_registered(
     now: Callable[[], datetime],
     *,
     room: Room | None = None,
-    recorder: Recorder = NOBODY,
-    every: float = HEARTBEAT,
-    look: float = LOOK,
+    recorder: Recorder = NULL_RECORDER,
+    every: float = HEARTBEAT_INTERVAL,
+    look: float = DISK_CHECK_INTERVAL,
 ) -> NoReturn:
-    """Runs for ever, in the plane's task tree. A beat that fails is told, and made up for with the next.
+    """Runs forever, in the plane's task tree. A failed heartbeat is logged; the next one makes up for it.
 
-    When the disk gets low, or has room again, that is told at once.
+    When the disk gets low, or has room again, a heartbeat is sent at once.
     """
     level: Level | None = None
     left = 0.0
@@ -75,51 +75,53 @@ async def keep_registered(
         seen = room.level() if room is not None else None
         if left <= 0 or seen is not level:
             if level is not None and seen is not level and room is not None:
-                log.warning("the disk: %s", room.said())
+                log.warning("the disk: %s", room.describe())
             level, left = seen, every
             try:
-                await beat(store, wanted, now(), room=room, recorder=recorder)
+                await send_heartbeat(store, wanted, now(), room=room, recorder=recorder)
             except MizzenError as error:
-                log.warning("cannot tell that this machine is there: %s; trying again", error)
+                log.warning("cannot update the Node of this machine: %s; retrying", error)
         await asyncio.sleep(min(look, every))
         left -= look
 
 
-async def beat(
-    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: Recorder = NOBODY
+async def send_heartbeat(
+    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: Recorder = NULL_RECORDER
 ) -> None:
-    """It is there, as it is now. What others wrote to it stays: labels they added, fields that we do not say."""
-    node = await _registered(store, wanted)
-    told = NodeStatus.of(node)
-    ours = [Condition(type="Ready", status="True", reason="Heard", message="it runs this plane")]
+    """Write the Node's current state. Labels and fields that others set are kept."""
+    node = await _register(store, wanted)
+    last_status = NodeStatus.of(node)
+    ours = [Condition(type="Ready", status="True", reason="Heard", message="this machine runs the plane")]
     if room is not None:
-        ours.append(disk_room(room))
-    others = tuple(condition for condition in told.conditions if condition.type not in {each.type for each in ours})
-    conditions = merge_conditions(told.conditions, (*others, *ours), generation=node.meta.generation, now=now)
+        ours.append(disk_condition(room))
+    others = tuple(
+        condition for condition in last_status.conditions if condition.type not in {each.type for each in ours}
+    )
+    conditions = merge_conditions(last_status.conditions, (*others, *ours), generation=node.meta.generation, now=now)
     status = {
         **node.status,
         "conditions": [condition.wire() for condition in conditions],
         "lastHeartbeat": format_time(now),
     }
     written = await store.update_status(replace(node, status=status), ACTOR)
-    for condition in turns(node, written):
-        recorder.turned(written, condition)
+    for condition in find_condition_changes(node, written):
+        recorder.record_condition(written, condition)
 
 
-def disk_room(room: Room) -> Condition:
-    """Said in words that stay the same while nothing turns: what is free changes all the time."""
+def disk_condition(room: Room) -> Condition:
+    """Its message stays the same while the level does, so it does not name the free bytes, which change constantly."""
     match room.level():
         case Level.ENOUGH:
-            return Condition(type="DiskRoom", status="True", reason="EnoughRoom", message="files are taken")
+            return Condition(type="DiskRoom", status="True", reason="EnoughRoom", message="uploads are accepted")
         case Level.LOW:
-            message = f"less than {room.low:,} bytes are free: no files are taken; delete versions that nobody needs"
+            message = f"fewer than {room.low:,} bytes are free, so uploads are rejected; delete unused versions"
             return Condition(type="DiskRoom", status="False", reason="DiskLow", message=message)
         case Level.CRITICAL:
-            message = f"less than {room.critical:,} bytes are free: nothing is added; delete something on that disk"
+            message = f"fewer than {room.critical:,} bytes are free, so writes are rejected; free space on that disk"
             return Condition(type="DiskRoom", status="False", reason="DiskCritical", message=message)
 
 
-async def _registered(store: Store, wanted: Resource) -> Resource:
+async def _register(store: Store, wanted: Resource) -> Resource:
     there = await find(store, Ref("Node", wanted.meta.name, wanted.meta.namespace))
     if there is None:
         try:

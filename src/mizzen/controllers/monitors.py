@@ -1,7 +1,8 @@
-"""Monitor -> the tool that shows how a model is trained: a process that answers HTTP, or our own viewer, which is none.
+"""The controller of Monitors: each shows a model's training in TensorBoard, or in the built-in viewer.
 
-Which tool follows from the model's framework, unless the Monitor names one. What is not installed or not known is
-replaced by our own viewer, and the condition says so: somebody who wants to see scalars sees them.
+TensorBoard runs as a process of its own; the built-in viewer needs none. The model's framework determines the tool
+unless the Monitor names one. A tool that is unknown or not installed is replaced by the built-in viewer, and the
+condition says so: users can always see scalars.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from mizzen.kinds.parts import env
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadStatus
-from mizzen.reconcile.controller import Decision, Presence, find, owners
-from mizzen.reconcile.reverse_index import Mentions
+from mizzen.reconcile.controller import Decision, Presence, find, find_owners
+from mizzen.reconcile.reverse_index import ReverseIndex
 from mizzen.runs import paths
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Store, Where
 
-AGAIN = 60.0
-"""Seconds after which a tool that was missing is looked for again: nobody tells when one is installed."""
+RECHECK_SECONDS = 60.0
+"""Seconds until a missing tool is looked up again: an installation triggers no event."""
 RELOAD_SECONDS = 5
-"""Between two looks of TensorBoard at its files."""
+"""Seconds between two reads of the event files by TensorBoard."""
 
 READY_PATH = "/ready"
-"""What a tool answers to everybody, and nothing else (`mizzen.showing.gate`)."""
+"""The only path that a tool serves to callers without its key (`mizzen.showing.gate`)."""
 
 PACKAGES = {TENSORBOARD: "tensorboard"}
-"""What a tool needs that is not part of a plain installation."""
+"""The package that a tool needs and that a plain installation lacks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class MonitorFacts:
     children: tuple[Resource, ...] = ()
     model: Resource | None = None
     framework: str = ""
-    """Of the model, else of its newest version; empty: nobody said."""
+    """That of the model, or else of its newest version; empty: unknown."""
     others: tuple[Resource, ...] = ()
     """Monitors of the same model."""
     installed: frozenset[str] = frozenset()
@@ -53,11 +54,11 @@ class MonitorFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ToolChoice:
     tool: str
     reason: str = "Showing"
     why: str = ""
-    """Empty: it is what was asked for."""
+    """Empty: it is the requested tool."""
 
 
 class Monitors:
@@ -65,39 +66,39 @@ class Monitors:
     watches: tuple[str | Presence, ...] = ("Monitor", "Model", Presence("ModelVersion"), "Workload")
 
     def __init__(self, context: Context, data_dir: Path, *, control_url: str, installed: Callable[[str], bool]) -> None:
-        """`control_url`: where the plane answers; its paths lead to tools. `installed`: whether the plane's own
+        """`control_url`: the URL of the control API, whose paths lead to tools. `installed` returns whether the plane's
         interpreter finds a package."""
         self._context = context
         self._data_dir = data_dir.absolute()
         self._control_url = control_url.rstrip("/")
         self._installed = installed
-        self._named = Mentions()
+        self._named = ReverseIndex()
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         if resource.kind == "Workload":
-            return owners(resource, self.kind)
+            return find_owners(resource, self.kind)
         name = catalog.model_of(resource)
-        return self._named.naming(Ref("Model", name, resource.meta.namespace)) if name else ()
+        return self._named.keys_for(Ref("Model", name, resource.meta.namespace)) if name else ()
 
     async def load(self, store: Store, ref: Ref) -> MonitorFacts | None:
         resource = await find(store, ref)
         if resource is None:
-            self._named.forget(ref)
+            self._named.remove(ref)
             return None
         children = await whole(store, "Workload", Where(namespace=ref.namespace, owner=resource.meta.uid))
         name = catalog.model_of(resource)
         if resource.deleting or not name:
-            self._named.forget(ref)
+            self._named.remove(ref)
             return MonitorFacts(resource, children)
-        # Noted before it is read: what is created in between then wakes this key again.
-        self._named.note(ref, (Ref("Model", name, ref.namespace),))
+        # Indexed before it is read: an object created in between then wakes this key again.
+        self._named.set(ref, (Ref("Model", name, ref.namespace),))
         model = await find(store, Ref("Model", name, ref.namespace))
         of_model = Where(namespace=ref.namespace, fields={"spec.modelName": name})
         return MonitorFacts(
             resource,
             children,
             model,
-            await _framework(store, model) if model is not None else "",
+            await _find_framework(store, model) if model is not None else "",
             tuple(each for each in await whole(store, self.kind, of_model) if each.meta.uid != resource.meta.uid),
             frozenset(tool for tool, package in PACKAGES.items() if self._installed(package)),
         )
@@ -106,47 +107,49 @@ class Monitors:
         resource = facts.resource
         if resource.deleting:
             return Decision()
-        accepted, findings = catalog.accepted(resource, self._context)
-        if findings.faults:  # whatever runs, runs on
-            ready = _not_ready(accepted.reason, accepted.message)
+        accepted, findings = catalog.check_accepted(resource, self._context)
+        if findings.faults:  # running children are kept
+            ready = _not_ready_condition(accepted.reason, accepted.message)
             return Decision(facts.children, MonitorStatus(conditions=(accepted, ready)))
         spec = MonitorSpec.of(resource)
-        obstacle = _obstacle(facts, spec)
+        obstacle = _find_obstacle(facts, spec)
         if obstacle is not None:
             return Decision(status=MonitorStatus(conditions=(accepted, obstacle)))
-        choice = chosen(spec.tool, facts.framework, facts.installed)
+        choice = choose_tool(spec.tool, facts.framework, facts.installed)
         model = Ref("Model", spec.model_name, resource.meta.namespace)
         wanted = self._workload(resource, spec, model) if choice.tool == TENSORBOARD else None
-        ready = _showing(choice) if wanted is None else _answering(facts, wanted)
+        ready = _showing_condition(choice) if wanted is None else _tensorboard_condition(facts, wanted)
         path = page_path(model) if wanted is None else tool_path(model)
         status = MonitorStatus(
             conditions=(accepted, ready), url=f"{self._control_url}{path}", tool=choice.tool
         )  # fmt: skip
-        again = AGAIN if choice.reason == "ToolMissing" else None
+        again = RECHECK_SECONDS if choice.reason == "ToolMissing" else None
         return Decision((wanted,) if wanted is not None else (), status, again)
 
     def _workload(self, monitor: Resource, spec: MonitorSpec, model: Ref) -> Resource:
-        """Its name holds a part of the uid: `<name>.<word>` could be a version that somebody serves."""
+        """Its name holds a part of the uid: a plain `<name>.<word>` could be the Workload of a served version."""
         mark = hashlib.sha256(monitor.meta.uid.encode()).hexdigest()[:8]
         meta = Meta(f"{monitor.meta.name}.monitor-{mark}", model.namespace, labels={MODEL_LABEL: model.name})
-        return Resource("Workload", meta, tensorboard(self._data_dir, model, spec))
+        return Resource("Workload", meta, tensorboard_spec(self._data_dir, model, spec))
 
 
-def chosen(asked: str | None, framework: str, installed: frozenset[str]) -> Choice:
-    """The tool to show, and why it is not the one that was asked for or that the framework has."""
+def choose_tool(asked: str | None, framework: str, installed: frozenset[str]) -> ToolChoice:
+    """The tool to show, and why it is not the requested one or the framework's own."""
     tool = asked or _tool_of(framework)
     if tool is None:
-        return Choice(SCALARS, "ToolUnknown", f"nothing is known of framework '{framework}'; scalars are shown")
+        return ToolChoice(SCALARS, "ToolUnknown", f"framework '{framework}' is unknown; showing scalars")
     if tool == SCALARS or tool in installed:
-        return Choice(tool)
+        return ToolChoice(tool)
     if tool not in PACKAGES:
-        return Choice(SCALARS, "ToolUnknown", f"nothing here is called '{tool}'; scalars are shown")
+        return ToolChoice(SCALARS, "ToolUnknown", f"there is no tool called '{tool}'; showing scalars")
     install = f"pip install 'mizzen[{tool}]'"
-    return Choice(SCALARS, "ToolMissing", f"{tool} is not installed, so scalars are shown; to have it: {install}")
+    return ToolChoice(
+        SCALARS, "ToolMissing", f"{tool} is not installed, so scalars are shown; to install it: {install}"
+    )
 
 
-def tensorboard(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]:
-    """The spec of its Workload: plain data, and nothing that says nothing."""
+def tensorboard_spec(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]:
+    """The spec of its Workload: plain data, without empty fields."""
     flags: Mapping[str, object] = {
         "logdir": paths.events_of_model(data_dir, model.namespace, model.name),
         "host": "127.0.0.1",
@@ -156,57 +159,57 @@ def tensorboard(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]
         "window_title": f"{model.name} · TensorBoard",
     }
     secret = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
-    given = {"env": env.plain_values(spec.env), "secretEnv": secret}
+    optional = {"env": env.plain_values(spec.env), "secretEnv": secret}
     return {
         "purpose": "show",
         "command": ["python", "-m", "mizzen.showing.tensorboard", *(f"--{flag}={flags[flag]}" for flag in flags)],
         "readyPath": READY_PATH,
         "replicas": 1,
         "restart": "Always",
-        **{field: value for field, value in given.items() if value},
+        **{field: value for field, value in optional.items() if value},
     }
 
 
 def _tool_of(framework: str) -> str | None:
-    """None: nobody knows such a framework. Without any, scalars are all that can be expected."""
+    """None: the framework is unknown. Without a framework, scalars are all that can be expected."""
     known = frameworks.find(framework) if framework else None
     if known is None:
         return None if framework else SCALARS
     return known.monitor
 
 
-def _obstacle(facts: MonitorFacts, spec: MonitorSpec) -> Condition | None:
+def _find_obstacle(facts: MonitorFacts, spec: MonitorSpec) -> Condition | None:
     if facts.model is None or facts.model.deleting:
-        return _not_ready("ModelNotFound", f"there is no model '{spec.model_name}'")
+        return _not_ready_condition("ModelNotFound", f"there is no model '{spec.model_name}'")
     counts = first((facts.resource, *facts.others))
     if counts is not None and counts.meta.uid != facts.resource.meta.uid:
-        return _not_ready("OtherMonitor", f"{counts.ref} monitors model '{spec.model_name}' already; it has one")
+        return _not_ready_condition("OtherMonitor", f"model '{spec.model_name}' already has a monitor: {counts.ref}")
     return None
 
 
-def _showing(choice: Choice) -> Condition:
-    message = choice.why or "scalars of all versions, as our own viewer shows them"
+def _showing_condition(choice: ToolChoice) -> Condition:
+    message = choice.why or "the built-in viewer shows the scalars of all versions"
     return Condition(type="Ready", status="True", reason=choice.reason, message=message)
 
 
-def _answering(facts: MonitorFacts, wanted: Resource) -> Condition:
+def _tensorboard_condition(facts: MonitorFacts, wanted: Resource) -> Condition:
     there = next((child for child in facts.children if child.meta.name == wanted.meta.name), None)
-    told = WorkloadStatus.of(there).condition("Available") if there is not None and not there.deleting else None
-    if told is None or told.reason == "NoReplicas":
-        return _not_ready("Starting", "TensorBoard is starting")
-    if not told.true:
-        return _not_ready(told.reason, told.message or "TensorBoard does not answer yet")
-    return Condition(type="Ready", status="True", reason="Showing", message="TensorBoard answers")
+    available = WorkloadStatus.of(there).condition("Available") if there is not None and not there.deleting else None
+    if available is None or available.reason == "NoReplicas":
+        return _not_ready_condition("Starting", "TensorBoard is starting")
+    if not available.true:
+        return _not_ready_condition(available.reason, available.message or "TensorBoard is not ready yet")
+    return Condition(type="Ready", status="True", reason="Showing", message="TensorBoard is ready")
 
 
-def _not_ready(reason: str, message: str) -> Condition:
+def _not_ready_condition(reason: str, message: str) -> Condition:
     return Condition(type="Ready", status="False", reason=reason, message=message)
 
 
-async def _framework(store: Store, model: Resource) -> str:
-    said = model.spec.get("framework")
-    if isinstance(said, str) and said:
-        return said
+async def _find_framework(store: Store, model: Resource) -> str:
+    framework = model.spec.get("framework")
+    if isinstance(framework, str) and framework:
+        return framework
     highest = ModelStatus.of(model).highest_version
     ref = Ref("ModelVersion", version_object_name(model.meta.name, str(highest)), model.meta.namespace)
     version = await find(store, ref) if highest else None

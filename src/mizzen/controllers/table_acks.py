@@ -1,10 +1,10 @@
-"""Which processes gateways send to, and which graphs they know: when all of them know one, and when none does any more.
+"""Tracking of the Tables that gateways have loaded: which addresses and graphs all gateways route to, and which none.
 
-What has just become ready counts as ready when every living gateway has taken a Table that names it: whoever reads so
-and asks at once is answered. And were a process ended with the switch to the next, no request would fail, since one
-that ends answers what it has; but those that come before a gateway has looked would have to wait. So it stays until all
-living gateways have taken a Table without it. One that is stuck is not waited for without end, and one that comes back
-begins with the newest Table.
+A new replica counts as ready once every live gateway has loaded a Table that names it: a caller who sees the ready
+status and calls at once gets a response. An old replica stays until every live gateway has loaded a Table without it.
+Stopping it at the switch would fail no request, since a stopping replica finishes its requests; but requests that
+arrive before a gateway reloads would have to wait. A stuck gateway is waited for only until a timeout; when it comes
+back, it starts with the newest Table.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from mizzen.graph import table_types
 from mizzen.graph.compile.plans import graph_mark
 from mizzen.protocol.gateway_files import table_acks
 
-PATIENCE = 5.0
-"""Seconds after which a gateway that has not taken a Table is not waited for any more."""
+ACK_TIMEOUT = 5.0
+"""Seconds after which a gateway that has not loaded a Table is no longer waited for."""
 
 Since: TypeAlias = tuple[int, float]
 """Serial and time of a Table."""
 
 
-class Traffic:
-    def __init__(self, folder: Path, *, clock: Callable[[], float], patience: float = PATIENCE) -> None:
-        """`folder` is where gateways write down which Table they have taken."""
+class GatewayTraffic:
+    def __init__(self, folder: Path, *, clock: Callable[[], float], patience: float = ACK_TIMEOUT) -> None:
+        """`folder` is where gateways record which Table they have loaded."""
         self._folder = folder
         self._clock = clock
         self._patience = patience
         self._named: Mapping[str, Since] = {}
-        """Addresses in the Table that was published last, with the first that named them without a gap."""
+        """Addresses in the newest Table, each with the first Table since which it was always named."""
         self._newest: Since | None = None
-        self._begun: Since | None = None
-        """The first Table: what went before, went with it, for all that is known."""
+        self._first: Since | None = None
+        """The first Table of this process: addresses removed earlier are assumed to be removed with it."""
         self._gone: dict[str, Since] = {}
-        """Addresses that went of late, with the first Table without them."""
+        """Recently removed addresses, each with the first Table without it."""
 
-    def published(self, table: table_types.Table) -> None:
-        """The Table that gateways find from now on."""
+    def on_published(self, table: table_types.Table) -> None:
+        """Record the Table that gateways can load from now on."""
         now: Since = (table.serial, self._clock())
-        named = set(_named(table))
+        named = set(_list_addresses(table))
         kept = {
             address: went
             for address, went in self._gone.items()
@@ -49,32 +49,32 @@ class Traffic:
         }
         self._gone = kept | dict.fromkeys(self._named.keys() - named, now)
         self._named = {address: self._named.get(address, now) for address in named}
-        self._begun, self._newest = self._begun or now, now
+        self._first, self._newest = self._first or now, now
 
-    def knows_newest(self) -> bool:
-        """Does every gateway go by the Table that was published last?"""
+    def is_current(self) -> bool:
+        """Has every gateway loaded the newest Table?"""
         return self._newest is None or self._is_known((self._newest,))
 
     def reaches(self, addresses: Collection[str]) -> bool:
-        """Does every gateway send to one of these?"""
+        """Does every gateway route to at least one of these?"""
         return any(self._is_known((since,)) for address in addresses if (since := self._named.get(address)))
 
     def has_left(self, addresses: Collection[str]) -> bool:
-        """Does no gateway send to these any more?"""
-        if self._begun is None or not self._named.keys().isdisjoint(addresses):
+        """Has every gateway stopped routing to these?"""
+        if self._first is None or not self._named.keys().isdisjoint(addresses):
             return False
-        # Those that are not remembered went so long ago that nobody is waited for.
-        return self._is_known([self._gone.get(address, self._begun) for address in addresses])
+        # Addresses that are not remembered were removed so long ago that no gateway is waited for.
+        return self._is_known([self._gone.get(address, self._first) for address in addresses])
 
     def _is_known(self, tables: Collection[Since]) -> bool:
-        """Has every gateway that is waited for taken these Tables, or later ones?"""
+        """Has every gateway loaded these Tables or later ones, apart from those past the timeout?"""
         waited = [serial for serial, when in tables if self._clock() - when < self._patience]
         if not waited:
             return True
-        return all(each.serial >= max(waited) for each in table_acks.living(self._folder))
+        return all(each.serial >= max(waited) for each in table_acks.list_alive(self._folder))
 
 
-def _named(table: table_types.Table) -> Iterator[str]:
+def _list_addresses(table: table_types.Table) -> Iterator[str]:
     for server in table.servers:
         yield from server.addresses
     for service in table.services:

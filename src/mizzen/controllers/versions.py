@@ -1,6 +1,6 @@
-"""ModelVersion: whether its spec can be worked with, and whether it can be served, as experience has shown.
+"""The controller of ModelVersions: whether the spec is accepted, and whether servers have been able to serve it.
 
-The last thing known stays known: a version that answered once is `Servable` also when nobody serves it any more.
+The last known result stays: a version that was ready once is `Servable` even when no server serves it any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision, find
-from mizzen.reconcile.reverse_index import Mentions
+from mizzen.reconcile.reverse_index import ReverseIndex
 from mizzen.stores.store import Store
 
 
@@ -25,7 +25,7 @@ from mizzen.stores.store import Store
 class VersionFacts:
     resource: Resource
     inference_models: tuple[Resource, ...]
-    """Those that serve this version, or mean to."""
+    """Those that serve this version, or want to."""
 
     @property
     def children(self) -> tuple[Resource, ...]:
@@ -37,16 +37,16 @@ class Versions:
     watches: tuple[str, ...] = ("InferenceModel",)
 
     def __init__(self, context: Context) -> None:
-        """`context` tells what the engine of this home can do."""
+        """`context` lists the capabilities of the engine."""
         self._context = context
-        self._named = Mentions()
-        """Of each InferenceModel, the versions that it serves or means to."""
+        self._named = ReverseIndex()
+        """For each InferenceModel, the versions that it serves or wants to serve."""
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        # Noted here: of every InferenceModel the keys are asked for, before any version is looked at. So a version that
-        # nobody serves, as most are, is looked at without asking the store who does.
+        # Indexed here: the loop asks for the keys of every InferenceModel before any version is loaded. So most
+        # versions, which no server serves, are loaded without a query for their servers.
         versions = _versions_of(resource)
-        self._named.note(resource.ref, versions)
+        self._named.set(resource.ref, versions)
         return versions
 
     async def load(self, store: Store, ref: Ref) -> VersionFacts | None:
@@ -54,10 +54,10 @@ class Versions:
         if version is None:
             return None
         serving = []
-        for name in self._named.naming(ref):
+        for name in self._named.keys_for(ref):
             resource = await find(store, name)
             if resource is None:
-                self._named.forget(name)
+                self._named.remove(name)
             elif ref in _versions_of(resource):
                 serving.append(resource)
         return VersionFacts(version, tuple(serving))
@@ -65,18 +65,18 @@ class Versions:
     def decide(self, facts: VersionFacts, now: datetime) -> Decision:
         if facts.resource.deleting:
             return Decision()
-        accepted, _ = catalog.accepted(facts.resource, self._context)
-        seen = [_experience(facts.resource.ref, resource) for resource in facts.inference_models]
+        accepted, _ = catalog.check_accepted(facts.resource, self._context)
+        reported_conditions = [_servable_condition(facts.resource.ref, resource) for resource in facts.inference_models]
         known = ModelVersionStatus.of(facts.resource).condition("Servable")
         servable = (
-            next((condition for condition in seen if condition and condition.true), None)
-            or next((condition for condition in seen if condition), None)
+            next((condition for condition in reported_conditions if condition and condition.true), None)
+            or next((condition for condition in reported_conditions if condition), None)
             or known
             or Condition(type="Servable", status="Unknown", reason="NotServedYet")
         )
-        told = ModelVersionStatus.of(facts.resource).signature
-        said = (_signature(facts.resource.ref, resource) for resource in facts.inference_models)
-        signature = told or next(filter(None, said), None)
+        recorded = ModelVersionStatus.of(facts.resource).signature
+        reported = (_signature_from(facts.resource.ref, resource) for resource in facts.inference_models)
+        signature = recorded or next(filter(None, reported), None)
         return Decision(status=ModelVersionStatus(conditions=(accepted, servable), signature=signature))
 
 
@@ -93,18 +93,18 @@ def _versions_of(resource: Resource) -> tuple[Ref, ...]:
     )
 
 
-def _signature(version: Ref, resource: Resource) -> Signature | None:
-    """As this InferenceModel's replicas say it, of the version that answers; nothing where its spec tells them what."""
+def _signature_from(version: Ref, resource: Resource) -> Signature | None:
+    """The signature that this InferenceModel's replicas report for the version; None when its spec overrides it."""
     status, spec = InferenceModelStatus.of(resource), InferenceModelSpec.of(resource)
     answers = version.name == version_object_name(spec.model_name, status.serving_version or "")
     return status.signature if answers and not spec.inputs and not spec.outputs else None
 
 
-def _experience(version: Ref, resource: Resource) -> Condition | None:
-    """What this InferenceModel tells about the version; None when it tells nothing."""
+def _servable_condition(version: Ref, resource: Resource) -> Condition | None:
+    """`Servable`, as this InferenceModel's status shows it; None when it shows nothing about this version."""
     status = InferenceModelStatus.of(resource)
     ready = status.condition("Ready")
-    # A condition about an older spec may speak of another version.
+    # A condition of an older spec may be about another version.
     if ready is None or ready.observed_generation != resource.meta.generation:
         return None
     spec = InferenceModelSpec.of(resource)

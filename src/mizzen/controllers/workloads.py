@@ -1,6 +1,6 @@
-"""Workload -> processes: the one controller that touches the world, through an Engine.
+"""The controller of Workloads: the only one with side effects outside the store. It runs processes through an Engine.
 
-`load` lets the engine act and notes what it saw; `decide` only reports that.
+`load` calls the engine and keeps its observation; `decide` only reports that.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from mizzen.kinds.schema import conditions
 from mizzen.kinds.schema.resource import ENGINE_FINALIZER, Condition, Ref, Resource
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 from mizzen.stores.store import Store
 
 WHILE_DELETING = 0.2
 WHILE_UNSETTLED = 0.5
 SAFETY_NET = 30.0
-"""The engine tells of changes; this finds the one it missed."""
+"""Seconds. The engine reports changes; this poll finds one that it missed."""
 
 _UNSETTLED = frozenset({"starting", "waiting", "stopping"})
 _REASONS = {"failed": "Failed", "waiting": "BackOff", "starting": "Starting", "stopping": "Stopping", "ended": "Ended"}
-"""Why nothing is available, the most telling first."""
+"""Why no replica is available, the most informative reason first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,60 +69,60 @@ class Workloads:
         if facts.gone:
             return Decision(drop_finalizers=frozenset({ENGINE_FINALIZER}))
         if facts.resource.deleting:
-            return Decision(again=WHILE_DELETING)
-        replicas = facts.observation.replicas if not facts.fault else _refused(facts)
+            return Decision(requeue_after=WHILE_DELETING)
+        replicas = facts.observation.replicas if not facts.fault else _replicas_after_fault(facts)
         unsettled = any(replica.state in _UNSETTLED for replica in replicas)
-        accepted, _ = catalog.accepted(facts.resource, NOTHING_KNOWN)
-        available = _available(replicas, facts.fault)
-        # What keeps all replicas from answering is told by the condition. It does not tell of one among others that
-        # ended, nor of one that is already starting again.
-        quiet = available.true or available.reason in conditions.ORDINARY
-        notes = tuple(_ended(WorkloadStatus.of(facts.resource).replicas, replicas)) if quiet else ()
+        accepted, _ = catalog.check_accepted(facts.resource, NOTHING_KNOWN)
+        available = _available_condition(replicas, facts.fault)
+        # The condition explains why no replica is ready. It does not cover one replica among others that ended, nor one
+        # that is already restarting.
+        quiet = available.true or available.reason in conditions.EXPECTED_REASONS
+        notes = tuple(_list_ended(WorkloadStatus.of(facts.resource).replicas, replicas)) if quiet else ()
         return Decision(
             status=WorkloadStatus(
                 replicas=replicas,
                 conditions=(accepted, available),
-                # Of the same template: what one said holds until another says something else.
+                # The template is the same, so a signature that one replica reported holds until another one differs.
                 signature=facts.observation.signature or WorkloadStatus.of(facts.resource).signature,
             ),
-            again=WHILE_UNSETTLED if unsettled else SAFETY_NET,
+            requeue_after=WHILE_UNSETTLED if unsettled else SAFETY_NET,
             notes=notes,
         )
 
 
-def _refused(facts: WorkloadFacts) -> tuple[ReplicaStatus, ...]:
-    """What served before serves on; else somebody has to say that it never will."""
-    told = WorkloadStatus.of(facts.resource).replicas
-    if any(replica.state == "ready" for replica in told):
-        return told
+def _replicas_after_fault(facts: WorkloadFacts) -> tuple[ReplicaStatus, ...]:
+    """Replicas that were ready keep serving. Otherwise one failed replica reports that the spec cannot run."""
+    reported = WorkloadStatus.of(facts.resource).replicas
+    if any(replica.state == "ready" for replica in reported):
+        return reported
     return (ReplicaStatus.model_validate({"index": 0, "state": "failed", "message": facts.fault}),)
 
 
-def _ended(told: tuple[ReplicaStatus, ...], seen: tuple[ReplicaStatus, ...]) -> Iterator[Note]:
-    """Of replicas that ended since they were told of: one that waits to be started again, or was already."""
-    before = {replica.index: replica for replica in told}
+def _list_ended(reported: tuple[ReplicaStatus, ...], seen: tuple[ReplicaStatus, ...]) -> Iterator[EventNote]:
+    """Notes about replicas that ended since the last status: those waiting for a restart, or already restarted."""
+    before = {replica.index: replica for replica in reported}
     for replica in seen:
         was = before.get(replica.index)
         if was is None or was.state in ("waiting", "failed"):
             continue
         if replica.state in ("waiting", "failed") or replica.restarts > was.restarts:
-            said = replica.message or "ended, and answers again"
-            yield Note("ReplicaEnded", f"replica {replica.index}: {said}", warning=True)
+            message = replica.message or "ended and was restarted"
+            yield EventNote("ReplicaEnded", f"replica {replica.index}: {message}", warning=True)
 
 
-def _available(replicas: tuple[ReplicaStatus, ...], fault: str) -> Condition:
+def _available_condition(replicas: tuple[ReplicaStatus, ...], fault: str) -> Condition:
     ready = sum(replica.state == "ready" for replica in replicas)
     if ready:
         message = f"{ready} of {len(replicas)} replicas ready"
         return Condition(type="Available", status="True", reason="ReplicasReady", message=message)
-    reason, message = ("InvalidSpec", fault) if fault else _why_not(replicas)
+    reason, message = ("InvalidSpec", fault) if fault else _explain_unavailable(replicas)
     return Condition(type="Available", status="False", reason=reason, message=message)
 
 
-def _why_not(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
+def _explain_unavailable(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
     for state, reason in _REASONS.items():
-        told = [replica for replica in replicas if replica.state == state]
-        if told:
-            best = next((replica for replica in told if replica.message), told[0])
+        reported = [replica for replica in replicas if replica.state == state]
+        if reported:
+            best = next((replica for replica in reported if replica.message), reported[0])
             return reason if state == "ended" else best.reason or reason, best.message
-    return "NoReplicas", "no replica is wanted or known"
+    return "NoReplicas", "there are no replicas"

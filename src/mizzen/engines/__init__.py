@@ -1,4 +1,4 @@
-"""What runs things. `engine.py` is the protocol; `local/` runs processes under the supervisor of this machine.
+"""Engines, which run Workloads. `engine.py` is the protocol; `local/` runs processes under this machine's supervisor.
 
-Here: turning a Workload into running processes and telling what was seen. Not here: deciding what should run.
+Here: turning a Workload into running processes, and reporting their state. Not here: deciding what should run.
 """

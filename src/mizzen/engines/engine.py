@@ -1,4 +1,4 @@
-"""The Engine protocol: start, update, adopt, stop and watch what a Workload asks for."""
+"""The Engine protocol: start, update, adopt, stop and watch the processes of a Workload."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Capability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was seen of a workload just now, one entry per replica that should or still does exist, by index."""
+    """The current state of a workload: one entry per replica that should exist or still does, by index."""
 
     replicas: tuple[ReplicaStatus, ...] = ()
     signature: Signature | None = None
-    """What they take and give, as one of them said; None when none has said anything yet."""
+    """The signature that one of them reported; None when none has reported one yet."""
 
 
 class Engine(Protocol):
@@ -31,21 +31,21 @@ class Engine(Protocol):
     def capabilities(self) -> frozenset[Capability]: ...
 
     async def apply(self, workload: Resource) -> Observation:
-        """Start, update, adopt or scale so that the world fits the spec; returns at once with what is seen now.
+        """Start, update, adopt or scale processes to match the spec. Returns the current state without waiting.
 
-        Idempotent. Replicas are keyed by (workload uid, index): what already runs with the same spec is left alone.
-        With another spec, replicas that serve are replaced one after the other, each when those before it are ready:
-        it takes several calls. A replica keeps its address as long as it is wanted. Where the spec says what processes
-        `began` with, those that run are given its files without a restart; one that refuses goes on with what it has,
-        and says so by the reason `ReloadRefused`, unless another one has taken them: then it is replaced.
+        Idempotent. Replicas are keyed by (workload uid, index): one that already runs with the same spec is left alone.
+        With another spec, serving replicas are replaced one after the other, each when those before it are ready: this
+        takes several calls. A replica keeps its address as long as it is wanted. If the spec names the files that
+        processes `began` with, running ones reload its files without a restart. A replica that refuses keeps its files
+        and has the reason `ReloadRefused`, unless another replica has loaded them: then it is replaced.
 
-        `workload.status` is what was reported last; a new engine goes by it until it has seen for itself.
-        Invalid when the spec cannot be read.
+        `workload.status` is the last report; a new engine relies on it until it has its own observations.
+        Raises Invalid when the spec cannot be parsed.
         """
         ...
 
     async def delete(self, workload: Resource) -> bool:
-        """Stop everything of this workload. True: all of it is gone. False: ask again."""
+        """Stop all processes of this workload. True: all are gone. False: call again."""
         ...
 
     def logs(
@@ -57,12 +57,12 @@ class Engine(Protocol):
         places: dict[int, str] | None = None,
         build: bool = False,
     ) -> AsyncIterator[bytes]:
-        """What the replicas printed, in chunks of whole lines; with `build`, what was printed while the environment
-        was built that they run in, and nothing of `places`.
+        """The output of the replicas, in chunks of whole lines; with `build`, the output of their environment's build,
+        and `places` is ignored.
 
-        With `places`, how far each replica's log has been read is written there before a chunk is handed out, as two
-        numbers with a dash between them that mean something to the engine; a chunk may then be empty. What was there
-        before is where to go on instead, and `tail` does not count.
+        With `places`, the read position of each replica's log is written there before each chunk is yielded. It is two
+        numbers with a dash between them, which only the engine interprets; a chunk may then be empty. Positions that
+        `places` already holds are where to continue, and `tail` is ignored.
         """
         ...
 

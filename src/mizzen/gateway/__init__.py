@@ -1,9 +1,9 @@
-"""The data plane's door: HTTP in, frames to runtimes, HTTP out.
+"""The data plane: HTTP and gRPC in, frames to runtimes, responses out.
 
-Here: reading requests (`front` for the hot URLs, `app` for all others), what an inference request is (`infer`), the
-queues of served versions (`queues`), the connections to their replicas (`upstream`), the Table (`table`) and counters
-(`metrics`). `serve` puts them together.
+`process` assembles one gateway process. `http` and `grpc` read requests; `inference` is a request whichever protocol
+carried it; `queueing` has the queues of served versions and the connections to their replicas. `table_loader` turns the
+Table into the `route_table`. `.importlinter` has the order in which these groups may import each other.
 
-Not here: who decides what is served (the plane does, and writes the Table), tensor values (they pass through unread),
-pydantic, stores, kinds, settings. The hot path runs on callbacks: no task, no coroutine, no timer per request.
+Not here: decisions about what is served (the plane makes them, and writes the Table), tensor values (they pass through
+unread), pydantic, stores, kinds, settings. The hot path runs on callbacks: no task, coroutine or timer per request.
 """

@@ -1,11 +1,12 @@
-"""The Table on disk -> the routes in force. A new file is taken whole; what it keeps is not touched.
+"""Loads the Table from disk and puts its routes in force. Queues and connections that stay the same are kept.
 
-Where others take over from somebody who answers, be it another version or other processes of the same one, they are
-connected to first: the Table comes into force when they have said hello, so that no request finds nobody there. Then
-those that it does not name are let go, and the plane is told, who ends them.
+If replicas replace others that answer now, of another version or of the same one, the gateway connects to them first.
+The Table comes into force when their hellos have arrived, so that every request finds a ready replica. Then the gateway
+retires the connections that the Table does not name, and acknowledges the Table, so that the plane can stop the old
+replicas.
 
-The file is looked at every 50 ms. One that is missing or broken is reported once and changes nothing: gateways serve
-the last good Table for as long as it takes. One that has had none yet answers 503, for it cannot know what is served.
+The file is polled every 50 ms. A missing or invalid file is logged once and changes nothing: gateways serve the last
+valid Table indefinitely. A gateway that had no Table yet answers 503, because it cannot know what is served.
 """
 
 from __future__ import annotations
@@ -17,68 +18,70 @@ from urllib.parse import quote
 
 from mizzen.access.policy import Target
 from mizzen.gateway.cache import cached_queue
+from mizzen.gateway.context import GatewayContext
 from mizzen.gateway.graphs.bound_graph import BoundGraph
-from mizzen.gateway.graphs.factory import Making, heard
-from mizzen.gateway.inference.calls import CEILING_SECONDS, NOBODY, UNAVAILABLE, Call, Placed
-from mizzen.gateway.inference.default_outputs import default_of
-from mizzen.gateway.inference.inference import Service
-from mizzen.gateway.inference.protocols import V1
-from mizzen.gateway.inference.response_parameters import Notes
+from mizzen.gateway.graphs.factory import GraphFactory, headers_read_by
+from mizzen.gateway.inference.default_outputs import default_output_of
+from mizzen.gateway.inference.endpoint import Endpoint, NamedCall
+from mizzen.gateway.inference.protocols import V1, V2
+from mizzen.gateway.inference.response_parameters import ResponseParameters
+from mizzen.gateway.queueing.call import MAX_SECONDS, NOT_READY, UNAVAILABLE, Call
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.queueing.replica_connection import Replica
-from mizzen.gateway.route_table import DEFAULT_NAMESPACE, Endpoint, Name, Routes
+from mizzen.gateway.queueing.replica_connection import ReplicaConnection
+from mizzen.gateway.request.url_paths import DEFAULT_NAMESPACE
+from mizzen.gateway.route_table import NamedRoute, Routes
 from mizzen.gateway.watched_file import WatchedFile
 from mizzen.graph import plan_submit, table_types
 from mizzen.protocol import v2
-from mizzen.selection.records.record import what_of
+from mizzen.selection.records.record import encode_record
 
-Key = tuple[str, str, str]
-"""A served version: the server's id, its version, and what that is made of. Another one behind an id is another queue,
-with connections of its own, also to the same replica: it answers each with what it was greeted with."""
+QueueKey = tuple[str, str, str]
+"""A served version: the id of the server, its version, and the digest of its files. Another version or other files get
+another queue, with its own connections even to the same replica: a connection keeps the version of its hello."""
 
-Place = tuple[Key, str]
-"""A replica: whose, and its address."""
+ReplicaKey = tuple[QueueKey, str]
+"""A replica: its queue and its address."""
 
-UNSERVED = table_types.Plan(servers=())
-OVERLAP_SECONDS = 1.0
-"""A Table does not wait longer for those who take over: they answered the plane, and may have been lost since."""
+EMPTY_PLAN = table_types.Plan(servers=())
+MAX_OVERLAP_SECONDS = 1.0
+"""A Table waits no longer for new replicas: they were ready for the plane, but may have been lost since."""
 
 
-class Fleet:
+class TableLoader:
     """The queues of all served versions and the connections to their replicas."""
 
     def __init__(
         self,
-        service: Service,
+        service: GatewayContext,
         new_queue: Callable[[table_types.Server, Callable[[Call], bool]], Queue],
         loop: asyncio.AbstractEventLoop,
         taken: Callable[[int], None],
         *,
-        graphs: Making,
-        room: cached_queue.Room = cached_queue.ENDLESS,
+        graphs: GraphFactory,
+        room: cached_queue.WaitLimits = cached_queue.UNLIMITED,
     ) -> None:
-        """`taken` is told the serial of each Table that has come into force. `graphs`: what there is once for all of
-        them. `room`: for those who wait for the calls of others."""
-        self.queues: dict[Key, Queue] = {}
+        """`taken` is called with the serial of each Table that comes into force. `graphs` has the state that all
+        graphs share. `room` limits the callers that wait for a call of another caller."""
+        self.queues: dict[QueueKey, Queue] = {}
         self._service = service
         self._new_queue = new_queue
         self._loop = loop
-        self._taken = taken
+        self._on_enforced = taken
         self._graphs = graphs
         self._room = room
-        self._replicas: dict[Place, Replica] = {}
+        self._replicas: dict[ReplicaKey, ReplicaConnection] = {}
         self._next: table_types.Table | None = None
-        """Comes into force when all of `_awaited` are ready, or with `_timer`."""
-        self._awaited: list[Replica] = []
+        """Comes into force when all of `_awaited` are ready, or when `_timer` fires."""
+        self._awaited: list[ReplicaConnection] = []
         self._timer: asyncio.TimerHandle | None = None
-        self._bound: dict[tuple[str, str, int], BoundGraph] = {}
-        """Graphs of the routes that are being made, which several endpoints may stand for."""
-        self._expected: frozenset[tuple[str, str, str]] = frozenset()
-        """Namespace, model and version of all that something serves, or is about to."""
+        self._graphs_by_key: dict[tuple[str, str, int], BoundGraph] = {}
+        """Graphs of the routes under construction; several endpoints may share one."""
+        self._expected_versions: frozenset[tuple[str, str, str]] = frozenset()
+        """Namespace, model and version of everything that is served or about to be."""
 
     def take(self, table: table_types.Table) -> None:
-        """Put this Table in force, as soon as nobody is missed. ValueError, with nothing changed, when it contradicts
-        itself."""
+        """Put this Table in force as soon as its new replicas are ready. Raises ValueError, and changes nothing, if it
+        contradicts itself."""
         wanted = {_key(server): server for server in table.servers}
         by_id = {server.id: key for key, server in wanted.items()}
         for used in (each for route in table.routes for each in (route.plan, *route.versions.values())):
@@ -86,23 +89,25 @@ class Fleet:
                 raise ValueError(f"a plan names server '{missing[0]}', which is not in the table")
         for key, server in wanted.items():
             if key not in self.queues:
-                self.queues[key] = self._new_queue(server, _offer)
-        for key, address in _places(wanted) - self._replicas.keys():
-            self._replicas[key, address] = Replica(address, self.queues[key], self._loop, self._look)
+                self.queues[key] = self._new_queue(server, _offer_elsewhere)
+        for key, address in _replica_keys(wanted) - self._replicas.keys():
+            self._replicas[key, address] = ReplicaConnection(
+                address, self.queues[key], self._loop, self._enforce_if_ready
+            )
         self._next = table
         self._awaited = [self._replicas[place] for place in self._successors(table, wanted, by_id)]
-        if self._timer is None:  # else one waits already: it must not wait anew for each Table that comes meanwhile
-            self._timer = self._loop.call_later(OVERLAP_SECONDS, self._enforce)
-        self._look()
+        if self._timer is None:  # else a Table waits already, and a newer one must not extend the wait
+            self._timer = self._loop.call_later(MAX_OVERLAP_SECONDS, self._enforce)
+        self._enforce_if_ready()
 
-    def _look(self) -> None:
+    def _enforce_if_ready(self) -> None:
         if self._next is not None and all(replica.ready for replica in self._awaited):
             self._enforce()
 
     def _successors(
-        self, table: table_types.Table, wanted: dict[Key, table_types.Server], by_id: dict[str, Key]
-    ) -> set[Place]:
-        """Those that are to answer where somebody else does now."""
+        self, table: table_types.Table, wanted: dict[QueueKey, table_types.Server], by_id: dict[str, QueueKey]
+    ) -> set[ReplicaKey]:
+        """The replicas that replace others which answer now."""
         answering = {place for place, replica in self._replicas.items() if replica.ready}
         served = {key for key, server in wanted.items() if any((key, each) in answering for each in server.addresses)}
         successors = {key for key in wanted.keys() - served if self.queues[key].ready}
@@ -113,11 +118,11 @@ class Fleet:
             plans = route.versions
             aliases = ((alias, plans[version]) for alias, version in route.aliases.items() if version in plans)
             for asked, used in ((None, route.plan), *plans.items(), *aliases):
-                was = before.asked(asked)
+                was = before.find(asked)
                 keys = {by_id[server] for server in used.servers}
                 if was is not None and was.ready and served.isdisjoint(keys):
                     successors |= keys
-        return _places({key: wanted[key] for key in successors})
+        return _replica_keys({key: wanted[key] for key in successors})
 
     def _enforce(self) -> None:
         table, self._next, self._awaited = self._next, None, []
@@ -129,21 +134,21 @@ class Fleet:
         gone = [self.queues.pop(key) for key in self.queues.keys() - wanted.keys()]
         for key, server in wanted.items():
             self.queues[key].update(server)
-        self._graphs.take(table.services)
+        self._graphs.update_services(table.services)
         self._service.replace(routes=self._routes(table, {key[0]: self.queues[key] for key in wanted}))
-        for place in self._replicas.keys() - _places(wanted):
+        for place in self._replicas.keys() - _replica_keys(wanted):
             self._replicas.pop(place).retire()
         for queue in gone:
-            queue.retire(self._rehouse)
-        # After the move of what waited, which is counted where it moved to.
+            queue.retire(self._reroute)
+        # After waiting calls have moved, because they count for the endpoint that they moved to.
         named = (
             (route.namespace, route.name, {route.version, *route.versions, *route.aliases.values()})
             for route in table.routes
         )
-        self._service.metrics.keep({(space, name, version) for space, name, all_ in named for version in all_})
+        self._service.metrics.retain({(space, name, version) for space, name, all_ in named for version in all_})
         plans = (each for route in table.routes for each in (route.plan, *route.versions.values()))
-        self._graphs.keep(self._service.routes, [each.kept for each in plans if each.kept is not None])
-        self._taken(table.serial)
+        self._graphs.retain(self._service.routes, [each.kept for each in plans if each.kept is not None])
+        self._on_enforced(table.serial)
 
     async def close(self) -> None:
         if self._timer is not None:
@@ -154,20 +159,20 @@ class Fleet:
 
     def _routes(self, table: table_types.Table, queues: dict[str, Queue]) -> Routes:
         routes = Routes()
-        self._bound = {}
-        self._expected = _expected(table)
+        self._graphs_by_key = {}
+        self._expected_versions = _expected_versions(table)
         for route in table.routes:
             current = self._endpoint(route, route.version, None, route.plan, queues)
             plans = {route.version: route.plan} | route.versions
             versions = {
                 version: self._endpoint(route, version, version, plan, queues) for version, plan in plans.items()
             }
-            # An alias is a URL of its own, which answers with the version that it stands for.
+            # An alias has a URL of its own, and answers with the version that it points to.
             aliases = {
-                alias: self._endpoint(route, version, alias, plans.get(version, UNSERVED), queues, alias=alias)
+                alias: self._endpoint(route, version, alias, plans.get(version, EMPTY_PLAN), queues, alias=alias)
                 for alias, version in route.aliases.items()
             }
-            routes.names[route.namespace, route.name] = Name(current, versions, aliases)
+            routes.names[route.namespace, route.name] = NamedRoute(current, versions, aliases)
             for prefix in _prefixes(route.namespace):
                 base = f"{prefix}/v2/models/{quote(route.name, safe='')}"
                 routes.hot[f"{base}/infer".encode()] = current
@@ -175,7 +180,7 @@ class Fleet:
                     routes.hot[f"{base}/versions/{quote(version, safe='')}/infer".encode()] = endpoint
             _add_v1(routes.hot, routes.names[route.namespace, route.name])
         self._graphs.bind(routes)
-        routes.heard = heard(routes)
+        routes.graph_headers = headers_read_by(routes)
         return routes
 
     def _endpoint(
@@ -189,16 +194,20 @@ class Fleet:
         alias: str = "",
     ) -> Endpoint:
         def find(server: str) -> plan_submit.Caller[Call]:
-            return cached_queue.before(queues[server], self._service.clock, self._room)
+            return cached_queue.wrap_queue(queues[server], self._service.clock, self._room)
 
         mine = tuple(queues[server] for server in plan.servers)
         if plan.graph is not None:
             return self._graph_endpoint(route, version, asked, plan, alias)
         models = frozenset({route.name, route.model} - {""})
         owner = route.model or route.name
-        unserved = "" if mine or (route.namespace, owner, version) in self._expected else _unserved(route, version)
+        unserved = (
+            ""
+            if mine or (route.namespace, owner, version) in self._expected_versions
+            else _unserved_message(route, version)
+        )
         timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
-        keeper = self._graphs.keeper(plan.kept)
+        keeper = self._graphs.record_writer(plan.kept)
         alone = len(mine) == 1 and keeper is None
         return Endpoint(
             namespace=route.namespace,
@@ -207,29 +216,30 @@ class Fleet:
             asked_version=asked,
             target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
             queues=mine,
-            submit=plan_submit.run(plan, find) if mine else self._refuse,
-            timeout=min((CEILING_SECONDS, *timeouts)),
-            head=v2.answer_head(route.name, version),
+            submit=plan_submit.submitter_of(plan, find) if mine else self._reject,
+            timeout=min((MAX_SECONDS, *timeouts)),
+            response_prefix=v2.render_answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
             new_id=self._service.new_id if keeper is None else keeper.new_id,
+            codec=V2,
             unserved=unserved,
-            cache=mine[0].cache if alone and mine[0].server.cache_bytes else None,
-            default=default_of(plan.default),
-            notes=None if keeper is None else Notes({}, keeper, what_of(0, (), [("", version)])),
+            cache=cached_queue.cache_of(mine[0]) if alone else None,
+            default=default_output_of(plan.default),
+            notes=None if keeper is None else ResponseParameters({}, keeper, encode_record(0, (), [("", version)])),
             kept=plan.kept,
         )
 
     def _graph_endpoint(
         self, route: table_types.Route, version: str, asked: str | None, plan: table_types.Plan, alias: str
     ) -> Endpoint:
-        """Its `submit` is that of a graph which knows what it calls, once all endpoints are there."""
+        """The endpoint of a graph; the graph is bound to what it calls once all endpoints exist."""
         graph = plan.graph
         assert graph is not None
         key = route.namespace, route.name, graph.generation
-        bound = self._bound.get(key)
+        bound = self._graphs_by_key.get(key)
         if bound is None:
-            bound = self._bound[key] = self._graphs.bound(route.namespace, route.name, graph, plan.kept)
-        timeout = CEILING_SECONDS if graph.timeout_ms is None else min(CEILING_SECONDS, graph.timeout_ms / 1000)
+            bound = self._graphs_by_key[key] = self._graphs.bind_graph(route.namespace, route.name, graph, plan.kept)
+        timeout = MAX_SECONDS if graph.timeout_ms is None else min(MAX_SECONDS, graph.timeout_ms / 1000)
         models = frozenset({route.name, route.model} - {""})
         return Endpoint(
             namespace=route.namespace,
@@ -240,38 +250,39 @@ class Fleet:
             queues=(),
             submit=bound.submit,
             timeout=timeout,
-            head=v2.answer_head(route.name, version),
+            response_prefix=v2.render_answer_head(route.name, version),
             counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
-            new_id=self._service.new_id if bound.keeper is None else bound.keeper.new_id,
-            default=default_of(plan.default),
+            new_id=self._service.new_id if bound.writer is None else bound.writer.new_id,
+            codec=V2,
+            default=default_output_of(plan.default),
             bound=bound,
             kept=plan.kept,
         )
 
-    def _rehouse(self, calls: Iterable[Call]) -> None:
-        """Calls that waited for a version that is served no more go to what their name stands for now."""
-        for call, party in [(each, party) for each in calls for party in each.parties()]:
-            assert isinstance(party, Placed)
-            call.let_go(party)
+    def _reroute(self, calls: Iterable[Call]) -> None:
+        """Move calls that waited for a version that is no longer served to the endpoint that now has their name."""
+        for call, party in [(each, party) for each in calls for party in each.waiters()]:
+            assert isinstance(party, NamedCall)
+            call.detach(party)
             was = party.endpoint
             name = self._service.routes.names.get((was.namespace, was.name))
-            now = None if name is None else name.asked(was.asked_version)
+            now = None if name is None else name.find(was.asked_version)
             if now is None:
-                self._refuse(party)
+                self._reject(party)
             else:
                 party.move(now)
 
-    def _refuse(self, call: Call) -> None:
-        assert isinstance(call, Placed)
+    def _reject(self, call: Call) -> None:
+        assert isinstance(call, NamedCall)
         now, unserved = self._service.clock(), call.endpoint.unserved
         if unserved:
-            call.settle(UNAVAILABLE, unserved.encode(), now, retry=0, lacking=NOBODY)
+            call.finish(UNAVAILABLE, unserved.encode(), now, retry=0, lacking=NOT_READY)
         else:
-            call.settle(UNAVAILABLE, b"nothing that could answer is running yet", now, lacking=NOBODY)
+            call.finish(UNAVAILABLE, b"no replica that could answer is running yet", now, lacking=NOT_READY)
 
 
 class TableFile(WatchedFile):
-    """Hands over each good Table."""
+    """Loads each valid Table."""
 
     def __init__(self, path: Path, take: Callable[[table_types.Table], None], loop: asyncio.AbstractEventLoop) -> None:
         def load(data: bytes) -> str:
@@ -282,48 +293,48 @@ class TableFile(WatchedFile):
         super().__init__("table", path, load, loop)
 
 
-def _offer(call: Call) -> bool:
-    """Another server of its version takes it, if one is ready. Of a call that several wait for, those whose name has
-    such a server are taken there; False while any is left."""
+def _offer_elsewhere(call: Call) -> bool:
+    """Submit a call to another ready server of its version. If several callers share the call, those whose endpoint
+    has a ready server move there. False if a caller is left."""
     left = False
-    for party in call.parties():
-        assert isinstance(party, Placed)
+    for party in call.waiters():
+        assert isinstance(party, NamedCall)
         if party.endpoint.ready:
-            call.let_go(party)
+            call.detach(party)
             party.endpoint.submit(party)
         else:
             left = True
     return not left
 
 
-def _key(server: table_types.Server) -> Key:
+def _key(server: table_types.Server) -> QueueKey:
     return server.id, server.version, server.files
 
 
-def _expected(table: table_types.Table) -> frozenset[tuple[str, str, str]]:
+def _expected_versions(table: table_types.Table) -> frozenset[tuple[str, str, str]]:
     served = {(server.id.partition("/")[0], server.model, server.version) for server in table.servers}
-    # What still starts has a name of its own, and nobody behind it.
+    # A version that is still starting has a route of its own, and no server yet.
     return frozenset(served | {(route.namespace, route.model, route.version) for route in table.routes if route.model})
 
 
-def _unserved(route: table_types.Route, version: str) -> str:
+def _unserved_message(route: table_types.Route, version: str) -> str:
     model = route.model or route.name
     place = "" if route.namespace == DEFAULT_NAMESPACE else f" --namespace {route.namespace}"
     return f"version {version} of '{model}' is not served; 'mizzen serve {model} {version}{place}' serves it"
 
 
-def _places(servers: dict[Key, table_types.Server]) -> set[Place]:
+def _replica_keys(servers: dict[QueueKey, table_types.Server]) -> set[ReplicaKey]:
     return {(key, address) for key, server in servers.items() for address in server.addresses}
 
 
-def _add_v1(hot: dict[bytes, Endpoint], name: Name) -> None:
-    """The same endpoints by the paths of V1, where a label is an alias and only that."""
+def _add_v1(hot: dict[bytes, Endpoint], name: NamedRoute) -> None:
+    """Add the V1 paths of the same endpoints; a label can only be an alias."""
     asked = {
         "": name.current,
         **{f"/versions/{quote(version, safe='')}": each for version, each in (name.aliases | name.versions).items()},
         **{f"/labels/{quote(alias, safe='')}": each for alias, each in name.aliases.items()},
     }
-    spoken = {place: endpoint.spoken(V1) for place, endpoint in asked.items()}
+    spoken = {place: endpoint.with_codec(V1) for place, endpoint in asked.items()}
     for prefix in _prefixes(name.current.namespace):
         base = f"{prefix}/v1/models/{quote(name.current.name, safe='')}"
         hot.update((f"{base}{place}:predict".encode(), endpoint) for place, endpoint in spoken.items())

@@ -1,4 +1,4 @@
-"""Inference graphs without input or output: compile a spec into a Plan, execute a Plan.
+"""Inference graphs, without I/O: compile a spec into a Plan, and execute a Plan.
 
-`compile` is the only module here that knows kinds; the gateway uses the others and stays free of pydantic.
+Only `compile` imports kinds. The gateway uses the other modules and stays free of pydantic.
 """

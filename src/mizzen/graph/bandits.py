@@ -1,10 +1,10 @@
-"""Bandits: which arm a request goes to, and what a reward teaches. Pure; chance comes from the generator passed in.
+"""Bandit policies: choose an arm for a request, and learn from rewards. Pure; randomness comes from the `rng` argument.
 
-One interface, `Rule`, for all of them. `init` makes what is known at the start, `select` chooses, `combine` makes one
-answer of those that the chosen gave, `observe` learns. What is known is a State: plain numbers, which somebody else
-keeps (`selection/state_db.py`).
+All policies implement `BanditPolicy`. `init` builds the initial state, `select` chooses an arm, `combine` merges the
+answers of the chosen arms, and `observe` learns from a reward. A BanditState holds plain numbers;
+`selection/state_db.py` stores them.
 
-Rewards are numbers in [0, 1], and kept as count and sum of each arm. An arm without feedback has no mean.
+Rewards are numbers in [0, 1], stored as the count and sum of each arm. An arm without feedback has no mean.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from mizzen.graph import weighted_split
 from mizzen.graph.table_types import Policy
 
 Choice = tuple[str, float]
-"""An arm, and how probable it was that it would be chosen; 0 where nobody can tell."""
+"""An arm, and the probability of choosing it; 0 if unknown."""
 
 _Draw = Callable[[Callable[[], float]], float]
-"""A number from a distribution, by a source of numbers in [0, 1)."""
+"""Draws from a distribution, given a source of uniform numbers in [0, 1)."""
 
-LEAST_WEIGHT = 1e-9
-"""Of an arm, where the mean is 1: one that sank to 0 could never come back."""
-LEAST_PROBABILITY = 1e-3
-"""By which a loss is divided."""
+MIN_WEIGHT = 1e-9
+"""Of an arm, relative to a mean of 1. An arm whose weight reached 0 could never recover."""
+MIN_PROBABILITY = 1e-3
+"""Lower bound for the probability that divides a loss."""
 _Z = 1.959963984540054
-"""Of a normal distribution, 95 % lie within so many deviations."""
+"""95 % of a normal distribution lies within this many standard deviations."""
 
 
 class Arm:
-    """What is known of one arm."""
+    """Statistics of one arm."""
 
     __slots__ = ("count", "total", "weight")
 
     def __init__(self, count: int = 0, total: float = 0.0, weight: float = 1.0) -> None:
         self.count = count
         self.total = total
-        """The sum of its rewards."""
+        """Sum of the rewards."""
         self.weight = weight
-        """Changed by exp3 alone; the mean of all arms is 1."""
+        """Only exp3 changes it. The mean over all arms is 1."""
 
     @property
     def mean(self) -> float | None:
@@ -63,33 +63,33 @@ class Arm:
         return f"Arm({self.count}, {self.total}, {self.weight})"
 
 
-class State:
-    """What is known of all arms of one node. Whoever changes an arm by hand has to call `changed`."""
+class BanditState:
+    """Statistics of all arms of one node. Code that changes an arm directly must call `invalidate`."""
 
-    __slots__ = ("_worked", "arms", "best")
+    __slots__ = ("_prepared", "arms", "best")
 
     def __init__(self, arms: dict[str, Arm], best: str) -> None:
         self.arms = arms
         self.best = best
-        """The arm with the highest mean. Kept, because ties are broken by chance, and once for all who look. Where it
-        is none of `arms`, since it was removed, `adjusted` finds another."""
-        self._worked: tuple[Rule, Any] | None = None
+        """The arm with the highest mean. Stored, because ties are broken at random, once for all readers. If it was
+        removed from `arms`, `adjust_arms` picks another."""
+        self._prepared: tuple[BanditPolicy, Any] | None = None
 
-    def worked(self, rule: Rule, work: Callable[[State], Any]) -> Any:
-        """What a rule makes of this state before it chooses: made once, as long as nothing is learnt."""
-        found = self._worked
-        if found is None or found[0] is not rule:
-            self._worked = found = (rule, work(self))
-        return found[1]
+    def prepare(self, policy: BanditPolicy, build: Callable[[BanditState], Any]) -> Any:
+        """Return what `policy` derives from this state to choose, cached until the state changes."""
+        cached = self._prepared
+        if cached is None or cached[0] is not policy:
+            self._prepared = cached = (policy, build(self))
+        return cached[1]
 
-    def changed(self) -> None:
-        self._worked = None
+    def invalidate(self) -> None:
+        self._prepared = None
 
-    def copy(self) -> State:
-        return State({name: arm.copy() for name, arm in self.arms.items()}, self.best)
+    def copy(self) -> BanditState:
+        return BanditState({name: arm.copy() for name, arm in self.arms.items()}, self.best)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, State) and (self.arms, self.best) == (other.arms, other.best)
+        return isinstance(other, BanditState) and (self.arms, self.best) == (other.arms, other.best)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -97,38 +97,38 @@ class State:
         return f"State({self.arms}, {self.best!r})"
 
 
-class Combined(NamedTuple):
+class CombinedAnswer(NamedTuple):
     value: float
     confidence: float
-    """The share of all weight that has answered."""
+    """Share of the total weight that has answered."""
 
 
-class Rule(Protocol):
-    """One policy with its parameters. It holds nothing else: one Rule serves all states."""
+class BanditPolicy(Protocol):
+    """A policy and its parameters. It holds no other state, so one instance serves all BanditStates."""
 
-    def init(self, arms: Sequence[str], rng: Random) -> State:
-        """Nothing is known; the best is any. ValueError without arms, or when two have one name."""
+    def init(self, arms: Sequence[str], rng: Random) -> BanditState:
+        """Return a state without feedback; the best arm is random. Raises ValueError for no arms or duplicate names."""
 
-    def select(self, state: State, rng: Random) -> Choice:
-        """Changes nothing in the state. One arm is always chosen, with probability 1."""
+    def select(self, state: BanditState, rng: Random) -> Choice:
+        """Choose an arm, without changing the state. A single arm is chosen with probability 1."""
 
-    def combine(self, state: State, answers: Mapping[str, float]) -> Combined:
-        """One answer of those that arrived, by arm. ValueError when they are not as many as `select` chose."""
+    def combine(self, state: BanditState, answers: Mapping[str, float]) -> CombinedAnswer:
+        """Merge the answers by arm. Raises ValueError if their number differs from what `select` chose."""
 
-    def observe(self, state: State, arm: str, p: float, reward: float, rng: Random) -> State:
-        """Learns in place, and returns the state it was given. `p` is what `select` said when `arm` was chosen.
+    def observe(self, state: BanditState, arm: str, p: float, reward: float, rng: Random) -> BanditState:
+        """Learn in place and return the same state. `p` is the probability that `select` returned with `arm`.
 
-        An arm that is gone since teaches nothing. ValueError when the reward is not in [0, 1].
+        A reward for an arm that no longer exists is ignored. Raises ValueError if the reward is not in [0, 1].
         """
 
-    def adjusted(self, state: State, arms: Sequence[str], rng: Random) -> State:
-        """For these arms: what is known of one that stays is kept, another is forgotten, a new one has no feedback and
-        the average weight. A new State, unless there is nothing to do."""
+    def adjust_arms(self, state: BanditState, arms: Sequence[str], rng: Random) -> BanditState:
+        """Return a state for `arms`: keeps the statistics of arms that stay and drops the others. A new arm has no
+        feedback and the average weight. Returns the same object if nothing changes."""
 
 
 @lru_cache(maxsize=256)
-def policy_of(policy: Policy) -> Rule:
-    """ValueError for a name that there is no rule for."""
+def policy_of(policy: Policy) -> BanditPolicy:
+    """Raises ValueError for an unknown policy name."""
     match policy.name:
         case "egreedy":
             return _Egreedy(policy.epsilon)
@@ -141,9 +141,9 @@ def policy_of(policy: Policy) -> Rule:
     raise ValueError(f"there is no policy {policy.name!r}")
 
 
-def interval(count: int, total: float) -> tuple[float, float]:
-    """Where the mean of rewards lies with 95 % confidence (Wilson's). Wider than it need be for rewards in between, of
-    which none vary more than those that are 0 or 1."""
+def wilson_interval(count: int, total: float) -> tuple[float, float]:
+    """95 % confidence interval of the mean reward (Wilson). It is wider than necessary for rewards between 0 and 1,
+    because rewards of exactly 0 or 1 have the largest variance."""
     if count <= 0:
         return 0.0, 1.0
     mean = min(1.0, max(0.0, total / count))
@@ -153,23 +153,23 @@ def interval(count: int, total: float) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-class _OneArm:
-    """What policies that choose one arm have in common."""
+class _SingleArmPolicy:
+    """Base of the policies that choose one arm per request."""
 
     __slots__ = ()
 
-    def init(self, arms: Sequence[str], rng: Random) -> State:
+    def init(self, arms: Sequence[str], rng: Random) -> BanditState:
         if not arms or len(set(arms)) != len(arms):
-            raise ValueError(f"arms must be some, each with a name of its own, and not {list(arms)}")
-        return State({name: Arm() for name in arms}, _any(arms, rng))
+            raise ValueError(f"arms must be a non-empty list of unique names, not {list(arms)}")
+        return BanditState({name: Arm() for name in arms}, _pick_any(arms, rng))
 
-    def combine(self, state: State, answers: Mapping[str, float]) -> Combined:
+    def combine(self, state: BanditState, answers: Mapping[str, float]) -> CombinedAnswer:
         if len(answers) != 1:
-            raise ValueError(f"one arm is asked, and {len(answers)} have answered")
+            raise ValueError(f"expected one answer, got {len(answers)}")
         (value,) = answers.values()
-        return Combined(value, 1.0)
+        return CombinedAnswer(value, 1.0)
 
-    def observe(self, state: State, arm: str, p: float, reward: float, rng: Random) -> State:
+    def observe(self, state: BanditState, arm: str, p: float, reward: float, rng: Random) -> BanditState:
         if not 0.0 <= reward <= 1.0:
             raise ValueError(f"a reward must be a number from 0 to 1, not {reward}")
         pulled = state.arms.get(arm)
@@ -178,75 +178,75 @@ class _OneArm:
         pulled.count += 1
         pulled.total += reward
         self._learn(state, pulled, p, reward)
-        state.best = _best(state.arms, rng)
-        state.changed()
+        state.best = _pick_best(state.arms, rng)
+        state.invalidate()
         return state
 
-    def adjusted(self, state: State, arms: Sequence[str], rng: Random) -> State:
+    def adjust_arms(self, state: BanditState, arms: Sequence[str], rng: Random) -> BanditState:
         if state.arms.keys() == set(arms) and state.best in state.arms:
             return state
         kept = {name: state.arms[name].copy() for name in arms if name in state.arms}
         if not kept:
             return self.init(arms, rng)
-        _normalise(kept.values())
+        _normalize(kept.values())
         known = {name: kept.get(name) or Arm() for name in arms}
-        return State(known, state.best if state.best in known else _best(known, rng))
+        return BanditState(known, state.best if state.best in known else _pick_best(known, rng))
 
-    def _learn(self, state: State, pulled: Arm, p: float, reward: float) -> None:
-        """More than its count and sum."""
+    def _learn(self, state: BanditState, pulled: Arm, p: float, reward: float) -> None:
+        """Hook to learn more than count and sum."""
 
 
-class _Egreedy(_OneArm):
-    """The best, except for a share of epsilon, which goes to the others alike."""
+class _Egreedy(_SingleArmPolicy):
+    """Chooses the best arm, except for a share of epsilon spread evenly over the others."""
 
     __slots__ = ("_epsilon",)
 
     def __init__(self, epsilon: float) -> None:
         self._epsilon = epsilon
 
-    def select(self, state: State, rng: Random) -> Choice:
-        best, others = state.worked(self, self._work)
+    def select(self, state: BanditState, rng: Random) -> Choice:
+        best, others = state.prepare(self, self._prepare)
         if others and rng.random() < self._epsilon:
             return others[int(rng.random() * len(others))]  # type: ignore[no-any-return]
         return best  # type: ignore[no-any-return]
 
-    def _work(self, state: State) -> tuple[Choice, list[Choice]]:
+    def _prepare(self, state: BanditState) -> tuple[Choice, list[Choice]]:
         names = [name for name in state.arms if name != state.best]
         if not names:
             return (state.best, 1.0), []
         return (state.best, 1.0 - self._epsilon), [(name, self._epsilon / len(names)) for name in names]
 
 
-class _Ucb1(_OneArm):
-    """Those without feedback first, then the one whose mean may be highest."""
+class _Ucb1(_SingleArmPolicy):
+    """Chooses arms without feedback first, then the arm with the highest upper confidence bound."""
 
     __slots__ = ("_c",)
 
     def __init__(self, c: float) -> None:
         self._c = c
 
-    def select(self, state: State, rng: Random) -> Choice:
-        highest = state.worked(self, self._work)
-        # Ties alone need chance.
+    def select(self, state: BanditState, rng: Random) -> Choice:
+        highest = state.prepare(self, self._prepare)
+        # Only ties need randomness.
         return highest[0] if len(highest) == 1 else highest[int(rng.random() * len(highest))]  # type: ignore[no-any-return]
 
-    def _work(self, state: State) -> list[Choice]:
+    def _prepare(self, state: BanditState) -> list[Choice]:
         untried = [name for name, arm in state.arms.items() if not arm.count]
-        names = untried or _highest(self._bounds(state))
+        names = untried or _highest_of(self._upper_bounds(state))
         return [(name, 1.0 / len(names)) for name in names]
 
-    def _bounds(self, state: State) -> dict[str, float]:
+    def _upper_bounds(self, state: BanditState) -> dict[str, float]:
         wide = self._c * math.log(sum(arm.count for arm in state.arms.values()))
         return {name: arm.total / arm.count + math.sqrt(wide / arm.count) for name, arm in state.arms.items()}
 
 
-class _Thompson(_OneArm):
-    """A draw for each arm from what its mean may be; the highest wins."""
+class _Thompson(_SingleArmPolicy):
+    """Draws from the posterior of each arm's mean; the highest draw wins."""
 
     __slots__ = ()
 
-    def select(self, state: State, rng: Random) -> Choice:
-        arms: list[tuple[Choice, _Draw]] = state.worked(self, self._work)
+    def select(self, state: BanditState, rng: Random) -> Choice:
+        arms: list[tuple[Choice, _Draw]] = state.prepare(self, self._prepare)
         chosen, random = arms[0][0], rng.random
         if len(arms) == 1:
             return chosen
@@ -257,16 +257,16 @@ class _Thompson(_OneArm):
                 highest, chosen = value, choice
         return chosen
 
-    def _work(self, state: State) -> list[tuple[Choice, _Draw]]:
+    def _prepare(self, state: BanditState) -> list[tuple[Choice, _Draw]]:
         p = 1.0 if len(state.arms) == 1 else 0.0
         return [
-            ((name, p), _beta(1.0 + arm.total, 1.0 + max(0.0, arm.count - arm.total)))
+            ((name, p), _beta_sampler(1.0 + arm.total, 1.0 + max(0.0, arm.count - arm.total)))
             for name, arm in state.arms.items()
         ]
 
 
-class _Exp3(_OneArm):
-    """By weights that losses lower, and a share of gamma for all alike. Follows rewards that change."""
+class _Exp3(_SingleArmPolicy):
+    """Chooses by weights that losses lower, plus a share of gamma spread evenly. Adapts to rewards that change."""
 
     __slots__ = ("_eta", "_gamma", "_share")
 
@@ -275,43 +275,43 @@ class _Exp3(_OneArm):
         self._gamma = gamma
         self._share = share
 
-    def select(self, state: State, rng: Random) -> Choice:
-        choices, ends = state.worked(self, self._work)
+    def select(self, state: BanditState, rng: Random) -> Choice:
+        choices, ends = state.prepare(self, self._prepare)
         return choices[weighted_split.draw(ends, rng.random())]  # type: ignore[no-any-return]
 
-    def _work(self, state: State) -> tuple[list[Choice], list[float]]:
+    def _prepare(self, state: BanditState) -> tuple[list[Choice], list[float]]:
         choices = [(name, self._probability(state, arm)) for name, arm in state.arms.items()]
         ends = [*accumulate(p for _, p in choices)]
-        ends[-1] = 1.0  # what rounding left over; none of them is 0
+        ends[-1] = 1.0  # absorbs rounding; no probability is 0
         return choices, ends
 
-    def _probability(self, state: State, arm: Arm) -> float:
+    def _probability(self, state: BanditState, arm: Arm) -> float:
         if len(state.arms) == 1:
             return 1.0
         whole = sum(one.weight for one in state.arms.values())
         return (1.0 - self._gamma) * arm.weight / whole + self._gamma / len(state.arms)
 
-    def _learn(self, state: State, pulled: Arm, p: float, reward: float) -> None:
-        if not 0.0 < p <= 1.0:  # not known: another policy chose it
+    def _learn(self, state: BanditState, pulled: Arm, p: float, reward: float) -> None:
+        if not 0.0 < p <= 1.0:  # unknown: another policy chose the arm
             p = self._probability(state, pulled)
-        # A p that is told by a client, or is of a time with more arms, must not throw an arm out at one blow.
-        p = max(p, self._gamma / len(state.arms), LEAST_PROBABILITY)
+        # A client may send p, or p may date from a time with more arms: one reward must not eliminate an arm.
+        p = max(p, self._gamma / len(state.arms), MIN_PROBABILITY)
         pulled.weight *= math.exp(-self._eta * (1.0 - reward) / p)
         arms = state.arms.values()
-        _normalise(arms)
+        _normalize(arms)
         for arm in arms:
             arm.weight = (1.0 - self._share) * arm.weight + self._share
 
 
-def _beta(alpha: float, beta: float) -> _Draw:
-    """Of a Beta distribution with both parameters at least 1.
+def _beta_sampler(alpha: float, beta: float) -> _Draw:
+    """Return a sampler of a Beta distribution; both parameters are at least 1.
 
-    `Random.betavariate` makes two gammas of each draw, and costs four times this: R. C. H. Cheng's BB (Generating Beta
-    Variates with Nonintegral Shape Parameters, 1978). With a parameter of 1, it is the inverse of the distribution.
+    Uses R. C. H. Cheng's algorithm BB (Generating Beta Variates with Nonintegral Shape Parameters, 1978), which costs a
+    quarter of `Random.betavariate` and its two gamma draws. With a parameter of 1 it inverts the distribution instead.
     """
     a, b = min(alpha, beta), max(alpha, beta)
     swapped, whole, log, exp = alpha > beta, a + b, math.log, math.exp
-    if a <= 1.0 + 1e-9:  # nearer to 1, what is divided by below is the difference of numbers that are nearly equal
+    if a <= 1.0 + 1e-9:  # closer to 1, the divisor below would be a difference of nearly equal numbers
 
         def inverse(random: Callable[[], float]) -> float:
             value: float = (1.0 - random()) ** (1.0 / b)
@@ -324,14 +324,14 @@ def _beta(alpha: float, beta: float) -> _Draw:
     def draw(random: Callable[[], float]) -> float:
         while True:
             u = random()
-            if not 1e-7 < u < 0.9999999:  # neither end has a logarithm
+            if not 1e-7 < u < 0.9999999:  # the logarithm is undefined at both ends
                 continue
             v = scale * log(u / (1.0 - u))
             w = a * exp(v)
             z = u * u * (1.0 - random())
             r = slope * v - 1.3862943611198906  # ln 4
             s = a + r - w
-            if s + 2.6094379124341003 < 5.0 * z:  # 1 + ln 5: spares most draws the logarithms below
+            if s + 2.6094379124341003 < 5.0 * z:  # 1 + ln 5: most draws skip the logarithms below
                 t = log(z)
                 if s < t and r + whole * log(whole / (b + w)) < t:
                     continue
@@ -340,23 +340,23 @@ def _beta(alpha: float, beta: float) -> _Draw:
     return draw
 
 
-def _best(arms: Mapping[str, Arm], rng: Random) -> str:
-    """The highest mean, ties by chance. Those without feedback are among the ties when no mean is above 0."""
-    return _any(_highest({name: arm.mean or 0.0 for name, arm in arms.items()}), rng)
+def _pick_best(arms: Mapping[str, Arm], rng: Random) -> str:
+    """Return the arm with the highest mean; ties are random. If no mean exceeds 0, arms without feedback tie too."""
+    return _pick_any(_highest_of({name: arm.mean or 0.0 for name, arm in arms.items()}), rng)
 
 
-def _highest(values: Mapping[str, float]) -> list[str]:
+def _highest_of(values: Mapping[str, float]) -> list[str]:
     highest = max(values.values())
     return [name for name, value in values.items() if value == highest]
 
 
-def _any(names: Sequence[str], rng: Random) -> str:
+def _pick_any(names: Sequence[str], rng: Random) -> str:
     return names[int(rng.random() * len(names))]
 
 
-def _normalise(arms: Iterable[Arm]) -> None:
-    """Their mean becomes 1, and none is lost."""
+def _normalize(arms: Iterable[Arm]) -> None:
+    """Scale the weights to a mean of 1. No weight falls below MIN_WEIGHT."""
     some = list(arms)
     mean = sum(arm.weight for arm in some) / len(some)
     for arm in some:
-        arm.weight = max(LEAST_WEIGHT, arm.weight / mean)
+        arm.weight = max(MIN_WEIGHT, arm.weight / mean)

@@ -1,4 +1,4 @@
-"""How diverse the choices of a route are. Pure."""
+"""Diversity of the choices that a route makes. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Collection, Mapping
 
 
-def entropy(shares: Collection[float]) -> float | None:
-    """Of choices, by how often each of K was made, divided by ln K: 1 when all are made alike, 0 when it is always the
-    same one. None where there is nothing to tell: nobody has chosen, or there was no choice."""
+def normalized_entropy(shares: Collection[float]) -> float | None:
+    """Entropy of how often each of K choices was made, divided by ln K: 1 if all are equally frequent, 0 if one choice
+    is always made. None if there were no requests, or fewer than two choices."""
     total = sum(shares)
     if len(shares) < 2 or total <= 0:
         return None
@@ -16,10 +16,10 @@ def entropy(shares: Collection[float]) -> float | None:
     return max(0.0, -math.fsum(part * math.log(part) for part in parts) / math.log(len(shares)))
 
 
-def joined(chosen: Collection[Mapping[str, int]]) -> dict[str, int]:
-    """What several gateways have chosen, together. A child that nobody has taken counts as one that could be."""
-    found: dict[str, int] = {}
-    for each in chosen:
+def sum_choices(choices: Collection[Mapping[str, int]]) -> dict[str, int]:
+    """Add up the choices of several gateways. A child that was never chosen stays in the result, with 0."""
+    totals: dict[str, int] = {}
+    for each in choices:
         for child, count in each.items():
-            found[child] = found.get(child, 0) + count
-    return found
+            totals[child] = totals.get(child, 0) + count
+    return totals

@@ -1,16 +1,16 @@
-"""One request on its way through a graph: merge, implementation, route at each node, and what is announced to joins.
+"""Executes a graph for one request: at each node merge, call the implementation, and route to the children.
 
-Edges carry messages, then close. A node without a merge runs once for each message, as it comes; one with a merge waits
-until all its edges have closed. A node that is not taken closes its edges with nothing on them, at once, so nobody
-waits for it. What a node comes to is a message, or a Mark where it failed in a way that may be borne (`onError: skip`),
-or was late where some ensemble takes what has come by then.
+Edges carry messages, then close. A node without a merge runs once for each message, as it arrives; a node with a merge
+waits until all its edges have closed. A node that is not taken closes its edges at once, without a message, so that no
+merge waits for it. The result of a node is a message. It is a MissingMessage if the node failed and failures are
+tolerated (`onError: skip`), or if it was late and an ensemble downstream accepts partial results.
 
-No input or output, no tasks: whoever derives from Run says how something is asked (`ask`), and hands in what came of it
-(`came`, `failed`). Whatever follows from that is done at once, in a queue of its own, so that a long chain of nodes
-that ask nobody is no deep stack.
+No I/O, no tasks: a subclass of GraphRun makes the calls (`call_target`) and reports their results (`on_answer`,
+`on_failure`). Everything that follows is done at once, from an explicit queue, so that a long chain of nodes without
+calls does not become a deep stack.
 
-Hazards kept in mind: a call may be answered before `ask` returns; the failure that decides is that of the first node in
-the order of the graph, so those before it are waited for, and those behind it are not; a run ends once.
+Hazards: a call may be answered before `call_target` returns. The failure that counts is that of the first failed node
+in graph order, so the run waits for earlier nodes and cancels later ones. A run ends exactly once.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mizzen.graph import merging, table_types
-from mizzen.graph.messages import prefixed
-from mizzen.graph.prepared_nodes import Shape, said
+from mizzen.graph.messages import prefix_names
+from mizzen.graph.prepared_nodes import PreparedNode, with_node_name
 from mizzen.protocol import v2
 
 MERGE, CALL, ROUTE = range(3)
-"""What a node asks somebody for."""
+"""The phases in which a node calls a target."""
 
 BAD_GATEWAY, UNAVAILABLE, EXPIRED = 502, 503, 504
 
 REQUEST = -1
-"""In place of a node that made a message: it is what the caller sent."""
+"""Origin of the caller's request, in place of a node."""
 
 Entries = list[v2.Entry]
 
@@ -38,9 +38,9 @@ Entries = list[v2.Entry]
 class Failure(NamedTuple):
     code: int
     text: str
-    """For the caller, with the node's name."""
+    """For the caller; includes the node's name."""
     place: int
-    """Of the node; of one that was late, once that ends the request, of the node that cannot do without it."""
+    """Index of the node. If a late node ends the request: index of the node that requires it."""
     order: tuple[int, ...] = ()
     retry: int = 1
     lacking: bytes = b""
@@ -49,326 +49,353 @@ class Failure(NamedTuple):
 
 class Message(NamedTuple):
     key: str
-    """`<node>`, or `<node>/<key of what arrived>` where the node runs for each arrival."""
+    """`<node>`, or `<node>/<key of the arrival>` if the node runs for each arrival."""
     order: tuple[int, ...]
-    """Among the messages of its node: by which dependencies it came."""
+    """Sort key among the messages of its node: the dependencies it came through."""
     entries: Entries
     origin: int
-    """The node that made it: the last one on its way that did more than pass it on."""
+    """The last node that changed it rather than passing it on."""
 
 
-class Mark(NamedTuple):
-    """In place of a message that does not come."""
+class MissingMessage(NamedTuple):
+    """Stands for a message that will not arrive."""
 
     key: str
     order: tuple[int, ...]
     failure: Failure
     late: bool
-    """It was too late; else it was skipped."""
+    """True: too late. False: skipped."""
 
 
-class Decision(NamedTuple):
-    """Which children a route has taken."""
+class RouteDecision(NamedTuple):
+    """The children that a route chose."""
 
     place: int
     order: tuple[int, ...]
     key: str
     chosen: tuple[int, ...]
-    """Places of nodes."""
-    likely: float
-    """How likely that was, where it is known and worth telling; else 0."""
+    """Node indices."""
+    probability: float
+    """The probability of this choice; 0 if unknown or not applicable."""
 
 
-class Output(NamedTuple):
+class NodeOutput(NamedTuple):
     place: int
     order: tuple[int, ...]
     key: str
-    came: Entries | bytes | Mark
-    """Bytes: the payload of a reply, in the form that was asked for."""
+    result: Entries | bytes | MissingMessage
+    """Bytes: the payload of a reply, in the encoding that was asked for."""
 
 
-class Run:
-    """A request. `begin`, then one `came` or `failed` for each `ask`; it ends with `answer` or `refuse`, or when
-    nobody wants it any more (`drop`)."""
+class GraphRun:
+    """One request. Call `begin`, then `on_answer` or `on_failure` once for each `call_target`. The run ends with
+    `answer` or `refuse`, or when the caller disconnects (`abandon`)."""
 
     __slots__ = (
-        "_arrived", "_busy", "_dues", "_open", "_runs", "_todo", "confidence", "deadline", "decisions", "lost", "names",
-        "outputs", "over", "raw", "shapes", "taken", "waiting",
+        "_arrived",
+        "_deadlines",
+        "_draining",
+        "_open",
+        "_queue",
+        "_runs",
+        "confidence",
+        "deadline",
+        "decisions",
+        "failure",
+        "finished",
+        "nodes",
+        "output_names",
+        "outputs",
+        "pending",
+        "raw",
+        "reached",
     )  # fmt: skip
 
-    def __init__(self, shapes: Sequence[Shape], deadline: float) -> None:
-        self.shapes = shapes
+    def __init__(self, nodes: Sequence[PreparedNode], deadline: float) -> None:
+        self.nodes = nodes
         self.deadline = deadline
-        self.names: Sequence[str] | None = None
-        """Outputs that the caller wants; None: those there are."""
+        self.output_names: Sequence[str] | None = None
+        """Outputs that the caller wants; None: all."""
         self.raw: Any = None
-        """How they want them, as in an entry of an INFER frame."""
-        self.taken = bytearray(len(shapes))
-        self.decisions: list[Decision] = []
-        self.outputs: list[Output] = []
+        """The encoding that the caller wants, as in an entry of an INFER frame."""
+        self.reached = bytearray(len(nodes))
+        self.decisions: list[RouteDecision] = []
+        self.outputs: list[NodeOutput] = []
         self.confidence: float | None = None
-        self.lost: Failure | None = None
-        """What decides, as far as is known."""
-        self.over = False
-        self.waiting: set[Any] = set()
-        """What was asked and has not come."""
-        self._open = [shape.width for shape in shapes]
-        self._runs = [0] * len(shapes)
-        self._arrived: dict[int, list[tuple[int, Message | Mark]]] = {}
-        self._todo: deque[tuple[Shape, int, Message | Mark | None]] = deque()
-        """What comes to which node, by which of its edges; None: that one closes."""
-        self._busy = False
-        self._dues: dict[tuple[int, tuple[int, ...]], float] | None = None
+        self.failure: Failure | None = None
+        """The failure that counts, so far."""
+        self.finished = False
+        self.pending: set[Any] = set()
+        """Calls without a result yet."""
+        self._open = [node.width for node in nodes]
+        self._runs = [0] * len(nodes)
+        self._arrived: dict[int, list[tuple[int, Message | MissingMessage]]] = {}
+        self._queue: deque[tuple[PreparedNode, int, Message | MissingMessage | None]] = deque()
+        """A node, one of its edges, and the message that arrives there; None: the edge closes."""
+        self._draining = False
+        self._deadlines: dict[tuple[int, tuple[int, ...]], float] | None = None
 
-    # For whoever derives from it
+    # Subclasses implement these
 
-    def ask(
+    def call_target(
         self,
-        shape: Shape,
+        node: PreparedNode,
         phase: int,
         message: Message,
         entries: Entries,
         *,
         deadline: float,
-        asks: dict[str, str] | None = None,
+        extra_inputs: dict[str, str] | None = None,
     ) -> None:
-        """Call what the node calls in this phase. What is asked is in `waiting` from now on, until it has come."""
+        """Call the node's target of this phase. The call is in `pending` until its result is reported."""
         raise NotImplementedError
 
-    def drop(self, asked: Any) -> None:
-        """Nobody wants what was asked any more. It is not in `waiting` now."""
+    def cancel_call(self, pending_call: Any) -> None:
+        """Cancel a call that is no longer needed. It is not in `pending` any more."""
         raise NotImplementedError
 
-    def place_of(self, asked: Any) -> int:
-        """The node that asked for it."""
+    def place_of(self, pending_call: Any) -> int:
+        """Return the index of the node that made the call."""
         raise NotImplementedError
 
-    def shadow(self, shape: Shape, chosen: Shape, message: Message) -> None:
-        """Shadows of this node get a copy of what the chosen child gets."""
+    def shadow(self, node: PreparedNode, chosen: PreparedNode, message: Message) -> None:
+        """Send the shadows of this node a copy of the message for the chosen child."""
 
-    def compared(self, shape: Shape, members: Sequence[merging.Member]) -> None:
-        """Members of an ensemble have come, all or some."""
+    def compare_members(self, node: PreparedNode, members: Sequence[merging.Member]) -> None:
+        """Called with the members of an ensemble that have arrived, all or some."""
 
     def now(self) -> float:
         raise NotImplementedError
 
     def answer(self) -> None:
-        """The end: `outputs`, in their order, at least one of which is no Mark."""
+        """End the run with `outputs`, in order; at least one of them is not a MissingMessage."""
         raise NotImplementedError
 
     def refuse(self, failure: Failure) -> None:
-        """The end."""
+        """End the run with a failure."""
         raise NotImplementedError
 
-    # What happens
+    # Events
 
     def begin(self, entries: Entries) -> None:
         request = Message("", (), entries, REQUEST)
-        for shape in self.shapes:
-            if not shape.width:
-                self._todo.append((shape, 0, request))
-            for child in shape.shadows:  # which get nothing by that edge: what they get is apart from all else
-                self._todo.append((child, 0, None))
+        for node in self.nodes:
+            if not node.width:
+                self._queue.append((node, 0, request))
+            for child in node.shadows:  # shadows get their copy separately, never through this edge
+                self._queue.append((child, 0, None))
         self._drain()
 
-    def came(self, shape: Shape, phase: int, message: Message, entries: Entries, route: str | None = None) -> None:
-        """What was asked has been answered. `message` is what it was asked about; `route`: what a router said."""
-        if self.over:
+    def on_answer(
+        self, node: PreparedNode, phase: int, message: Message, entries: Entries, route: str | None = None
+    ) -> None:
+        """Report the answer to a call. `message` is what the call was about; `route` is the choice of a router."""
+        if self.finished:
             return
         if phase == CALL:
-            self._routed(shape, Message(message.key, message.order, entries, shape.place))
+            self._route(node, Message(message.key, message.order, entries, node.place))
         elif phase == MERGE:
-            self._merged(shape, message, entries)
+            self._on_merge_answer(node, message, entries)
         else:
-            made = Message(message.key, message.order, entries, shape.place) if entries else message
-            self._obey(shape, made, route)
+            result = Message(message.key, message.order, entries, node.place) if entries else message
+            self._follow_router(node, result, route)
         self._drain()
 
-    def came_whole(self, shape: Shape, message: Message, payload: bytes) -> None:
-        """As `came`, of a node that makes the whole answer."""
-        if self.over:
+    def on_whole_answer(self, node: PreparedNode, message: Message, payload: bytes) -> None:
+        """Like `on_answer`, for a node that makes the whole answer."""
+        if self.finished:
             return
-        self.outputs.append(Output(shape.place, message.order, message.key, payload))
-        self._ended(shape)
+        self.outputs.append(NodeOutput(node.place, message.order, message.key, payload))
+        self._end_run(node)
         self._drain()
 
-    def failed(self, shape: Shape, message: Message | Mark, failure: Failure) -> None:
-        if self.over:
+    def on_failure(self, node: PreparedNode, message: Message | MissingMessage, failure: Failure) -> None:
+        if self.finished:
             return
-        self._fail(shape, message.key, message.order, failure)
+        self._fail(node, message.key, message.order, failure)
         self._drain()
 
     def abandon(self) -> None:
-        """The caller has gone."""
-        if not self.over:
-            self.over = True
-            self._drop_all()
+        """The caller has disconnected."""
+        if not self.finished:
+            self.finished = True
+            self._cancel_all()
 
-    # The queue of what happens
+    # The queue of events
 
     def _drain(self) -> None:
-        if self._busy:
+        if self._draining:
             return
-        self._busy = True
-        todo = self._todo
+        self._draining = True
+        todo = self._queue
         while todo:
-            shape, slot, message = todo.popleft()
-            lost = self.lost
-            if lost is not None and shape.place > lost.place:
-                continue  # nothing behind what decides matters any more
+            node, slot, message = todo.popleft()
+            lost = self.failure
+            if lost is not None and node.place > lost.place:
+                continue  # later nodes no longer matter
             if message is None:
-                self._closed(shape)
-            elif shape.merge is None:
-                self._start(shape, slot, message)
+                self._close_edge(node)
+            elif node.merge is None:
+                self._start(node, slot, message)
             else:
-                self._gather(shape, slot, message)
-        self._busy = False
-        if not self.waiting and not self.over:
-            self._end()
+                self._gather(node, slot, message)
+        self._draining = False
+        if not self.pending and not self.finished:
+            self._finish()
 
-    def _closed(self, shape: Shape) -> None:
-        place = shape.place
+    def _close_edge(self, node: PreparedNode) -> None:
+        place = node.place
         self._open[place] -= 1
         if self._open[place]:
             return
-        if shape.merge is not None:
-            if shape.merge.incremental:
-                self._close_incremental(shape)
+        if node.merge is not None:
+            if node.merge.incremental:
+                self._finish_incremental(node)
             else:
-                self._merge(shape)
+                self._merge(node)
         elif not self._runs[place]:
-            self._close(shape)
+            self._close_children(node)
 
-    def _close(self, shape: Shape) -> None:
-        todo = self._todo
-        for child, slot in shape.next:
+    def _close_children(self, node: PreparedNode) -> None:
+        todo = self._queue
+        for child, slot in node.next:
             todo.append((child, slot, None))
 
-    def _start(self, shape: Shape, slot: int, message: Message | Mark) -> None:
-        """A run for one arrival."""
-        place = shape.place
+    def _start(self, node: PreparedNode, slot: int, message: Message | MissingMessage) -> None:
+        """Run the node for one arrival."""
+        place = node.place
         self._runs[place] += 1
-        if shape.keyed or "/" in message.key:
-            key, order = f"{shape.name}/{message.key}", (slot, *message.order)
+        if node.keyed or "/" in message.key:
+            key, order = f"{node.name}/{message.key}", (slot, *message.order)
         else:
-            key, order = shape.name, ()
-        if type(message) is Mark:
-            self._pass_mark(shape, Mark(key, order, message.failure, message.late))
+            key, order = node.name, ()
+        if type(message) is MissingMessage:
+            self._pass_missing(node, MissingMessage(key, order, message.failure, message.late))
             return
-        self.taken[place] = 1
-        self._implement(shape, Message(key, order, message.entries, message.origin))  # type: ignore[union-attr]
+        self.reached[place] = 1
+        self._implement(node, Message(key, order, message.entries, message.origin))  # type: ignore[union-attr]
 
-    def _implement(self, shape: Shape, message: Message) -> None:
-        if shape.lacking:
-            self._lacks(shape, message.key, message.order)
-        elif shape.target is None:
-            self._routed(shape, message)
+    def _implement(self, node: PreparedNode, message: Message) -> None:
+        if node.lacking:
+            self._fail_lacking(node, message.key, message.order)
+        elif node.target is None:
+            self._route(node, message)
         else:
-            self.ask(shape, CALL, message, message.entries, deadline=self._due(shape, message.order))
+            self.call_target(node, CALL, message, message.entries, deadline=self._deadline_of(node, message.order))
 
-    def _routed(self, shape: Shape, message: Message) -> None:
-        """Its implementation has answered; where does that go?"""
-        if not shape.next:
-            self.outputs.append(Output(shape.place, message.order, message.key, message.entries))
-            self._ended(shape)
+    def _route(self, node: PreparedNode, message: Message) -> None:
+        """Send on what the implementation answered."""
+        if not node.next:
+            self.outputs.append(NodeOutput(node.place, message.order, message.key, message.entries))
+            self._end_run(node)
             return
-        route = shape.route
+        route = node.route
         if route is None:
-            self._send(shape, shape.next, message)
+            self._send(node, node.next, message)
             return
         if route.kind == "call":
-            names = ",".join(shape.named)
-            due = self._due(shape, message.order)
-            self.ask(shape, ROUTE, message, message.entries, deadline=due, asks={"routable_nodes": names})
+            names = ",".join(node.children_by_name)
+            due = self._deadline_of(node, message.order)
+            self.call_target(
+                node, ROUTE, message, message.entries, deadline=due, extra_inputs={"routable_nodes": names}
+            )
             return
-        index, likely = (0, 1.0) if shape.choose is None else shape.choose(self)
-        chosen = shape.next[index]
-        self.decisions.append(Decision(shape.place, message.order, message.key, (chosen[0].place,), likely))
-        if shape.shadows:
-            self.shadow(shape, chosen[0], message)
-        self._send(shape, (chosen,), message)
+        index, likely = (0, 1.0) if node.choose is None else node.choose(self)
+        chosen = node.next[index]
+        self.decisions.append(RouteDecision(node.place, message.order, message.key, (chosen[0].place,), likely))
+        if node.shadows:
+            self.shadow(node, chosen[0], message)
+        self._send(node, (chosen,), message)
 
-    def _obey(self, shape: Shape, message: Message, route: str | None) -> None:
-        """What a router said."""
+    def _follow_router(self, node: PreparedNode, message: Message, route: str | None) -> None:
+        """Take the children that a router chose."""
         if route is None:
-            self._misbehaved(shape, message, "its router did not say which nodes to take, as MLGraph-Route or route")
+            self._fail_bad_answer(
+                node,
+                message,
+                "its router did not name the nodes to take, in the header MLGraph-Route or the output route",
+            )
             return
-        names = list(shape.named) if route.strip() == "*" else [name.strip() for name in route.split(",")]
+        names = list(node.children_by_name) if route.strip() == "*" else [name.strip() for name in route.split(",")]
         names = [name for name in dict.fromkeys(names) if name]
-        unknown = next((name for name in names if name not in shape.named), None)
+        unknown = next((name for name in names if name not in node.children_by_name), None)
         if unknown is not None:
-            there = ", ".join(shape.named)
-            self._misbehaved(shape, message, f"its router took '{v2.cited(unknown)}', which is none of {there}")
+            there = ", ".join(node.children_by_name)
+            self._fail_bad_answer(
+                node, message, f"its router chose '{v2.shorten(unknown)}', which is not one of {there}"
+            )
             return
-        chosen = tuple(shape.named[name] for name in shape.named if name in names)
+        chosen = tuple(node.children_by_name[name] for name in node.children_by_name if name in names)
         places = tuple(child.place for child, _ in chosen)
-        self.decisions.append(Decision(shape.place, message.order, message.key, places, 0.0))
+        self.decisions.append(RouteDecision(node.place, message.order, message.key, places, 0.0))
         if chosen:
-            self._send(shape, chosen, message)
+            self._send(node, chosen, message)
         else:
-            self.outputs.append(Output(shape.place, message.order, message.key, message.entries))
-            self._ended(shape)
+            self.outputs.append(NodeOutput(node.place, message.order, message.key, message.entries))
+            self._end_run(node)
 
-    def _send(self, shape: Shape, children: Iterable[tuple[Shape, int]], message: Message | Mark) -> None:
-        todo = self._todo
+    def _send(
+        self, node: PreparedNode, children: Iterable[tuple[PreparedNode, int]], message: Message | MissingMessage
+    ) -> None:
+        todo = self._queue
         for child, slot in children:
             todo.append((child, slot, message))
-        self._ended(shape)
+        self._end_run(node)
 
-    def _ended(self, shape: Shape) -> None:
-        """One run of the node has."""
-        place = shape.place
+    def _end_run(self, node: PreparedNode) -> None:
+        """Count one run of the node as done."""
+        place = node.place
         runs = self._runs[place] = self._runs[place] - 1
-        if not runs and not self._open[place] and shape.next:
-            self._close(shape)
+        if not runs and not self._open[place] and node.next:
+            self._close_children(node)
 
     # Merges
 
-    def _gather(self, shape: Shape, slot: int, message: Message | Mark) -> None:
-        merge = shape.merge
+    def _gather(self, node: PreparedNode, slot: int, message: Message | MissingMessage) -> None:
+        merge = node.merge
         assert merge is not None
-        if type(message) is Mark and message.late and not merge.partial:
-            self._lose(message.failure._replace(place=shape.place, order=()))
+        if type(message) is MissingMessage and message.late and not merge.partial:
+            self._record_failure(message.failure._replace(place=node.place, order=()))
         elif merge.incremental:
-            self._merge_incrementally(shape, slot, message)
+            self._merge_incrementally(node, slot, message)
         else:
-            self._arrived.setdefault(shape.place, []).append((slot, message))
+            self._arrived.setdefault(node.place, []).append((slot, message))
 
-    def _merge(self, shape: Shape) -> None:
-        arrived = self._arrived.pop(shape.place, None)
-        if arrived is None:  # it is not taken
-            self._close(shape)
+    def _merge(self, node: PreparedNode) -> None:
+        arrived = self._arrived.pop(node.place, None)
+        if arrived is None:  # not taken
+            self._close_children(node)
             return
-        self._runs[shape.place] += 1
-        merge = shape.merge
+        self._runs[node.place] += 1
+        merge = node.merge
         assert merge is not None
         if len(arrived) > 1:
             arrived.sort(key=_by_order)
         came = [(slot, message) for slot, message in arrived if type(message) is Message]
         if not came:
-            marks = [message for _, message in arrived if type(message) is Mark]
+            marks = [message for _, message in arrived if type(message) is MissingMessage]
             first = min((mark for mark in marks if mark.late), key=_by_failure, default=None)
             first = first or min(marks, key=_by_failure)
-            self._pass_mark(shape, Mark(shape.name, (), first.failure, first.late))
+            self._pass_missing(node, MissingMessage(node.name, (), first.failure, first.late))
             return
-        self.taken[shape.place] = 1
-        if shape.lacking:
-            self._lacks(shape, shape.name, ())
+        self.reached[node.place] = 1
+        if node.lacking:
+            self._fail_lacking(node, node.name, ())
         elif merge.kind == "call":
-            self._merge_by_call(shape, came)
+            self._merge_by_call(node, came)
         else:
-            self._merge_here(shape, merge, came, arrived)
+            self._merge_here(node, merge, came, arrived)
 
     def _merge_here(
         self,
-        shape: Shape,
+        node: PreparedNode,
         merge: table_types.Merging,
         came: Sequence[tuple[int, Message]],
-        arrived: Sequence[tuple[int, Message | Mark]],
+        arrived: Sequence[tuple[int, Message | MissingMessage]],
     ) -> None:
-        weights, place = shape.weights, shape.place
-        if len(arrived) > shape.width or len({slot for slot, _ in arrived}) < len(arrived):
-            counts = [0] * shape.width
+        weights, place = node.weights, node.place
+        if len(arrived) > node.width or len({slot for slot, _ in arrived}) < len(arrived):
+            counts = [0] * node.width
             for slot, _ in arrived:
                 counts[slot] += 1
             weights = [weight / (count or 1) for weight, count in zip(weights, counts, strict=True)]
@@ -377,12 +404,12 @@ class Run:
         try:
             if merge.kind == "vote":
                 entries, agreed = merging.vote(members)
-            elif len(members) == 1 and merge.threshold is None and _is_its_own_mean(members[0].entries):
+            elif len(members) == 1 and merge.threshold is None and _equals_its_mean(members[0].entries):
                 entries = came[0][1].entries
             else:
                 entries = merging.mean(members, merge.threshold)
         except ValueError as fault:
-            self._misbehaved(shape, Message(shape.name, (), [], place), str(fault))
+            self._fail_bad_answer(node, Message(node.name, (), [], place), str(fault))
             return
         if merge.partial:
             all_weight = sum([weights[slot] for slot, _ in arrived])
@@ -391,163 +418,165 @@ class Run:
             confidence = share * agreed
             self.confidence = confidence if self.confidence is None else min(self.confidence, confidence)
         if len(members) > 1:
-            self.compared(shape, members)
-        self._implement(shape, Message(shape.name, (), entries, _origin(came)))
+            self.compare_members(node, members)
+        self._implement(node, Message(node.name, (), entries, _origin_of(came)))
 
-    def _merge_by_call(self, shape: Shape, came: Sequence[tuple[int, Message]]) -> None:
+    def _merge_by_call(self, node: PreparedNode, came: Sequence[tuple[int, Message]]) -> None:
         entries: Entries = []
         for _, message in came:
-            entries += prefixed(message.key, message.entries)
-        message = Message(shape.name, (), entries, _origin(came))
-        self.ask(shape, MERGE, message, entries, deadline=self._due(shape, ()))
+            entries += prefix_names(message.key, message.entries)
+        message = Message(node.name, (), entries, _origin_of(came))
+        self.call_target(node, MERGE, message, entries, deadline=self._deadline_of(node, ()))
 
-    def _merge_incrementally(self, shape: Shape, slot: int, message: Message | Mark) -> None:
-        """One call for each arrival; the one that it answers with more than nothing is what came of all."""
-        place = shape.place
+    def _merge_incrementally(self, node: PreparedNode, slot: int, message: Message | MissingMessage) -> None:
+        """Call the merge for each arrival. Its one answer that is not empty is the merged message."""
+        place = node.place
         self._runs[place] += 1
-        if type(message) is Mark:
+        if type(message) is MissingMessage:
             self._arrived.setdefault(place, []).append((slot, message))
-            self._ended_incremental(shape)
+            self._end_incremental_run(node)
             return
         assert type(message) is Message
-        self.taken[place] = 1
-        if shape.lacking:
-            self._lacks(shape, shape.name, (slot, *message.order))
+        self.reached[place] = 1
+        if node.lacking:
+            self._fail_lacking(node, node.name, (slot, *message.order))
             return
-        entries = prefixed(message.key, message.entries)
+        entries = prefix_names(message.key, message.entries)
         pending = self._open[place] - 1
-        about = Message(shape.name, (slot, *message.order), entries, message.origin)
-        due = self._due(shape, about.order)
-        self.ask(shape, MERGE, about, entries, deadline=due, asks={"pending_requests": str(pending)})
+        about = Message(node.name, (slot, *message.order), entries, message.origin)
+        due = self._deadline_of(node, about.order)
+        self.call_target(node, MERGE, about, entries, deadline=due, extra_inputs={"pending_requests": str(pending)})
 
-    def _merged(self, shape: Shape, message: Message, entries: Entries) -> None:
-        merge = shape.merge
+    def _on_merge_answer(self, node: PreparedNode, message: Message, entries: Entries) -> None:
+        merge = node.merge
         assert merge is not None
         if not merge.incremental:
-            self._implement(shape, Message(shape.name, (), entries, shape.place))
+            self._implement(node, Message(node.name, (), entries, node.place))
             return
         if not entries:  # not yet
-            self._ended_incremental(shape)
+            self._end_incremental_run(node)
             return
-        if shape.place in self._arrived and any(type(each) is Message for _, each in self._arrived[shape.place]):
-            self._misbehaved(shape, message, "its merge answered twice: every answer but one has to be empty")
+        if node.place in self._arrived and any(type(each) is Message for _, each in self._arrived[node.place]):
+            self._fail_bad_answer(node, message, "its merge answered twice: all answers but one must be empty")
             return
-        made = Message(shape.name, (), entries, shape.place)
-        self._arrived.setdefault(shape.place, []).append((0, made))
-        self._implement(shape, made)
+        result = Message(node.name, (), entries, node.place)
+        self._arrived.setdefault(node.place, []).append((0, result))
+        self._implement(node, result)
 
-    def _ended_incremental(self, shape: Shape) -> None:
-        place = shape.place
+    def _end_incremental_run(self, node: PreparedNode) -> None:
+        place = node.place
         self._runs[place] -= 1
         if not self._runs[place] and not self._open[place]:
-            self._close_incremental(shape)
+            self._finish_incremental(node)
 
-    def _close_incremental(self, shape: Shape) -> None:
-        """All that was to come has; is there anything?"""
-        place = shape.place
+    def _finish_incremental(self, node: PreparedNode) -> None:
+        """All arrivals are in: check that there was a result."""
+        place = node.place
         if self._runs[place]:
             return
         arrived = self._arrived.get(place, [])
-        if any(type(message) is Message for _, message in arrived) or not self.taken[place]:
-            marks = [message for _, message in arrived if type(message) is Mark]
-            if marks and not self.taken[place]:
+        if any(type(message) is Message for _, message in arrived) or not self.reached[place]:
+            marks = [message for _, message in arrived if type(message) is MissingMessage]
+            if marks and not self.reached[place]:
                 first = min(marks, key=_by_failure)
                 self._runs[place] += 1
                 self._arrived.pop(place)
-                self._pass_mark(shape, Mark(shape.name, (), first.failure, first.late))
+                self._pass_missing(node, MissingMessage(node.name, (), first.failure, first.late))
                 return
-            self._close(shape)
+            self._close_children(node)
             return
         self._runs[place] += 1
-        text = "its merge answered nothing but 'not yet', and no more will come"
-        self._misbehaved(shape, Message(shape.name, (), [], place), text)
+        text = "its merge gave only empty answers, and there are no more arrivals"
+        self._fail_bad_answer(node, Message(node.name, (), [], place), text)
 
     # Failures
 
-    def _lacks(self, shape: Shape, key: str, order: tuple[int, ...]) -> None:
-        self._fail(shape, key, order, Failure(UNAVAILABLE, said(shape, shape.lacking), shape.place, order, retry=0))
+    def _fail_lacking(self, node: PreparedNode, key: str, order: tuple[int, ...]) -> None:
+        self._fail(
+            node, key, order, Failure(UNAVAILABLE, with_node_name(node, node.lacking), node.place, order, retry=0)
+        )
 
-    def _misbehaved(self, shape: Shape, message: Message, text: str) -> None:
-        failure = Failure(BAD_GATEWAY, said(shape, text), shape.place, message.order)
-        self._fail(shape, message.key, message.order, failure)
+    def _fail_bad_answer(self, node: PreparedNode, message: Message, text: str) -> None:
+        failure = Failure(BAD_GATEWAY, with_node_name(node, text), node.place, message.order)
+        self._fail(node, message.key, message.order, failure)
 
-    def _fail(self, shape: Shape, key: str, order: tuple[int, ...], failure: Failure) -> None:
-        if shape.skip:
-            self._pass_mark(shape, Mark(key, order, failure, late=False))
-        elif failure.code == EXPIRED and shape.absorbs:
-            self._pass_mark(shape, Mark(key, order, failure, late=True))
+    def _fail(self, node: PreparedNode, key: str, order: tuple[int, ...], failure: Failure) -> None:
+        if node.skip:
+            self._pass_missing(node, MissingMessage(key, order, failure, late=False))
+        elif failure.code == EXPIRED and node.tolerates_late:
+            self._pass_missing(node, MissingMessage(key, order, failure, late=True))
         else:
-            self._lose(failure)
+            self._record_failure(failure)
 
-    def _pass_mark(self, shape: Shape, mark: Mark) -> None:
-        if shape.next:
-            self._send(shape, shape.next, mark)
+    def _pass_missing(self, node: PreparedNode, mark: MissingMessage) -> None:
+        if node.next:
+            self._send(node, node.next, mark)
         elif mark.late:
-            self._lose(mark.failure._replace(place=shape.place, order=mark.order))
+            self._record_failure(mark.failure._replace(place=node.place, order=mark.order))
         else:
-            self.outputs.append(Output(shape.place, mark.order, mark.key, mark))
-            self._ended(shape)
+            self.outputs.append(NodeOutput(node.place, mark.order, mark.key, mark))
+            self._end_run(node)
 
-    def _lose(self, failure: Failure) -> None:
-        lost = self.lost
+    def _record_failure(self, failure: Failure) -> None:
+        lost = self.failure
         if lost is not None and (lost.place, lost.order) <= (failure.place, failure.order):
             return
-        self.lost = failure
-        for asked in [each for each in self.waiting if self.place_of(each) > failure.place]:
-            self.waiting.discard(asked)
-            self.drop(asked)
+        self.failure = failure
+        for asked in [each for each in self.pending if self.place_of(each) > failure.place]:
+            self.pending.discard(asked)
+            self.cancel_call(asked)
 
-    def _due(self, shape: Shape, order: tuple[int, ...]) -> float:
-        """One deadline for all that one run of a node asks."""
-        if shape.timeout is None:
+    def _deadline_of(self, node: PreparedNode, order: tuple[int, ...]) -> float:
+        """Return the deadline, which all calls of one run of a node share."""
+        if node.timeout is None:
             return self.deadline
-        if self._dues is None:
-            self._dues = {}
-        run = shape.place, order
-        due = self._dues.get(run)
+        if self._deadlines is None:
+            self._deadlines = {}
+        run = node.place, order
+        due = self._deadlines.get(run)
         if due is None:
-            due = self._dues[run] = min(self.deadline, self.now() + shape.timeout)
+            due = self._deadlines[run] = min(self.deadline, self.now() + node.timeout)
         return due
 
     # The end
 
-    def _end(self) -> None:
-        self.over = True
+    def _finish(self) -> None:
+        self.finished = True
         outputs = self.outputs
-        if self.lost is None and len(outputs) > 1:
+        if self.failure is None and len(outputs) > 1:
             outputs.sort(key=_by_place)
-        if self.lost is None and all(type(output.came) is Mark for output in outputs):
-            marks = [output.came for output in outputs if type(output.came) is Mark]
-            nothing = Failure(BAD_GATEWAY, "no node gave an answer", 0)
-            self.lost = min(marks, key=_by_failure).failure if marks else nothing
-        if self.lost is not None:
-            self.refuse(self.lost)
+        if self.failure is None and all(type(output.result) is MissingMessage for output in outputs):
+            marks = [output.result for output in outputs if type(output.result) is MissingMessage]
+            nothing = Failure(BAD_GATEWAY, "no node returned an answer", 0)
+            self.failure = min(marks, key=_by_failure).failure if marks else nothing
+        if self.failure is not None:
+            self.refuse(self.failure)
         else:
             self.answer()
 
-    def _drop_all(self) -> None:
-        waiting, self.waiting = self.waiting, set()
+    def _cancel_all(self) -> None:
+        waiting, self.pending = self.pending, set()
         for asked in waiting:
-            self.drop(asked)
+            self.cancel_call(asked)
 
 
-def _is_its_own_mean(entries: Sequence[v2.Entry]) -> bool:
-    """A mean of integers is none, also of one; and what is no number has no mean."""
+def _equals_its_mean(entries: Sequence[v2.Entry]) -> bool:
+    """Whether the mean of this one message is the message itself. A mean of integers is a float."""
     return all(entry[1] in ("FP64", "FP32") for entry in entries)
 
 
-def _origin(came: Sequence[tuple[int, Message]]) -> int:
-    """Who made what was merged: the first that did, or the caller where nobody else has."""
+def _origin_of(came: Sequence[tuple[int, Message]]) -> int:
+    """Return the first node that made one of the merged messages, or REQUEST."""
     return next((message.origin for _, message in came if message.origin != REQUEST), REQUEST)
 
 
-def _by_order(arrived: tuple[int, Message | Mark]) -> tuple[int, ...]:
+def _by_order(arrived: tuple[int, Message | MissingMessage]) -> tuple[int, ...]:
     return (arrived[0], *arrived[1].order)
 
 
-def _by_failure(mark: Mark) -> tuple[int, tuple[int, ...]]:
+def _by_failure(mark: MissingMessage) -> tuple[int, tuple[int, ...]]:
     return mark.failure.place, mark.failure.order
 
 
-def _by_place(output: Output) -> tuple[int, tuple[int, ...]]:
+def _by_place(output: NodeOutput) -> tuple[int, tuple[int, ...]]:
     return output.place, output.order

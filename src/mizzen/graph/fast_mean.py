@@ -1,7 +1,7 @@
-"""The mean of some answers that are alike in all but their values, straight from replies to the text of an answer.
+"""Fast path for the mean of replies that differ only in their values: from reply bytes straight to JSON text.
 
-Of models that are asked the same, nearly always all outputs have one form, and few values. For such a form everything
-but the arithmetic is made once. Whatever is not so is left to `merging`, with the same results.
+The members of an ensemble nearly always return outputs of one form, with few values. For each form, everything except
+the arithmetic is prepared once. `merging` handles all other replies, with the same results.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from mizzen.graph import messages
 from mizzen.protocol import v2
 from mizzen.protocol.plain_elements import CODES
 
-MOST = 32
-"""Values of one answer."""
-_REMEMBERED = 256
+MAX_VALUES = 32
+"""Per answer."""
+_MAX_FORMS = 256
 _LENGTH = struct.Struct("<I")
-_KINDS = frozenset(CODES) - {"BOOL", "FP16", "FP32"}
-"""Whose mean is FP64."""
+_DATATYPES = frozenset(CODES) - {"BOOL", "FP16", "FP32"}
+"""Datatypes whose mean is FP64."""
 
 _Form = tuple[struct.Struct, int, list[tuple[bytes, int, int]]]
-"""What reads the values, how many bytes a reply has, and of each tensor its text up to the data and its values."""
+"""Struct that unpacks the values, size of a reply, and for each tensor its JSON up to the data, and its value range."""
 
 
-class Means:
+class FastMean:
     __slots__ = ("_forms", "_plain", "_total", "_weights", "threshold")
 
     def __init__(self, weights: Sequence[float], threshold: float | None) -> None:
-        """`weights`: of the replies, in their order."""
+        """`weights`: one per reply, in order."""
         self.threshold = threshold
         total = 0.0
         for weight in weights:
@@ -39,8 +39,8 @@ class Means:
         self._plain = all(weight == 1.0 for weight in self._weights)
         self._forms: dict[bytes, _Form | None] = {}
 
-    def text(self, payloads: Sequence[bytes]) -> bytes | None:
-        """The JSON text of the V2 `outputs` list; None: these are none that can be merged here."""
+    def render_outputs(self, payloads: Sequence[bytes]) -> bytes | None:
+        """Return the JSON text of the V2 `outputs` list, or None if these replies need `merging`."""
         first = payloads[0]
         at = _LENGTH.unpack_from(first)[0] + 4
         head = first[:at]
@@ -48,7 +48,7 @@ class Means:
         if form is None:
             if head in self._forms or self.threshold is not None:
                 return None
-            form = self._form(head)
+            form = self._remember_form(head)
             if form is None:
                 return None
         reads, size, tensors = form
@@ -74,22 +74,22 @@ class Means:
             return b"[%b%b}]" % (tensors[0][0], v2.to_json(means))
         return b"[%b]" % b",".join([b"%b%b}" % (text, v2.to_json(means[start:end])) for text, start, end in tensors])
 
-    def _form(self, head: bytes) -> _Form | None:
-        if len(self._forms) >= _REMEMBERED:
+    def _remember_form(self, head: bytes) -> _Form | None:
+        if len(self._forms) >= _MAX_FORMS:
             self._forms.clear()
-        self._forms[head] = form = _made(head)
+        self._forms[head] = form = _parse_form(head)
         return form
 
 
-def _made(head: bytes) -> _Form | None:
+def _parse_form(head: bytes) -> _Form | None:
     try:
-        described = messages.described(head[4:])
+        described = messages.describe_outputs(head[4:])
     except ValueError:
         return None
     codes, tensors, count = "<", [], 0
     for name, datatype, shape, _ in described:
         values = prod(shape)
-        if datatype not in _KINDS or not values or count + values > MOST:
+        if datatype not in _DATATYPES or not values or count + values > MAX_VALUES:
             return None
         sizes = ",".join(map(str, shape)).encode()
         text = b'{"name":%b,"datatype":"FP64","shape":[%b],"data":' % (v2.to_json(name), sizes)

@@ -1,8 +1,8 @@
-"""Messages between the nodes of a graph: lists of tensors, each an entry as INFER frames have them (`v2.Entry`).
+"""Messages between the nodes of a graph: lists of tensors, each an entry of an INFER frame (`v2.Entry`).
 
-They come from clients, in whatever encoding these chose, and from models as bytes; clients get them as they asked for.
-Entries are never changed, nor are their shapes, which many of them share. Nearly all are of a few values: these are
-read and written without numpy, which a gateway has only once something large needs it.
+Clients send entries in any encoding; models send raw bytes. Each client gets the encoding it asked for. Entries and
+their shapes are never changed, because many entries share a shape. Nearly all tensors have few values and are read and
+written without numpy; a gateway imports numpy only for a large tensor.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from mizzen.protocol.frames.framing import JSON, RAW
 if TYPE_CHECKING:
     from mizzen.protocol.tensors import Array
 
-Message = list[v2.Entry]
+Entries = list[v2.Entry]
 
 _LENGTH = struct.Struct("<I")
-_REMEMBERED = 1024
-"""Texts that are kept of each sort: those of one model mostly differ in numbers of rows only."""
-_LONG = 4 << 10
-"""Bytes of a text that is not kept."""
-_LARGE = 64 << 10
-"""Bytes of JSON from which on it is measured before it is decoded (`protocol/json_size.py`)."""
+_MAX_CACHED = 1024
+"""Texts in each cache. The texts of one model mostly differ only in the number of rows."""
+_MAX_CACHED_BYTES = 4 << 10
+"""Longer texts are not cached."""
+_LARGE_JSON = 64 << 10
+"""From this many bytes on, JSON is measured before it is decoded (`protocol/json_size.py`)."""
 
-Described = tuple[str, str, list[int], int]
-"""Name, datatype, shape and bytes of an output."""
+OutputDescription = tuple[str, str, list[int], int]
+"""Name, datatype, shape and byte size of an output."""
 
 
 class _Parameters(msgspec.Struct, gc=False):
@@ -45,135 +45,135 @@ class _Output(msgspec.Struct, gc=False):
     parameters: _Parameters
 
 
-_described: dict[bytes, tuple[int, list[Described]]] = {}
-_heads: dict[tuple[str | int, ...], bytes] = {}
+_outputs_cache: dict[bytes, tuple[int, list[OutputDescription]]] = {}
+_heads_cache: dict[tuple[str | int, ...], bytes] = {}
 _decode_outputs = msgspec.json.Decoder(list[_Output]).decode
 _decode_flat = {leaf: msgspec.json.Decoder(list[leaf]).decode for leaf in set(plain_elements.LEAVES.values())}  # type: ignore[valid-type]
 _decode_any = msgspec.json.Decoder().decode
 
 
-def of_reply(payload: bytes) -> Message:
-    """What a model answered to who asked for all outputs as bytes. ValueError when that is not what this is."""
+def parse_reply(payload: bytes) -> Entries:
+    """Parse a model's reply with all outputs as raw bytes. Raises ValueError if it is malformed."""
     if len(payload) < 4:
-        raise ValueError(f"an answer of {len(payload)} bytes")
+        raise ValueError(f"the answer has only {len(payload)} bytes")
     at = _LENGTH.unpack_from(payload)[0] + 4
     text = payload[4:at]
-    known = _described.get(text) or _describe(text)
+    known = _outputs_cache.get(text) or _parse_outputs(text)
     if len(payload) - at != known[0]:
-        raise ValueError(f"{len(payload) - at} bytes of outputs, where {known[0]} are announced")
-    if len(known[1]) == 1:  # what nearly all are
+        raise ValueError(f"the outputs have {len(payload) - at} bytes, but the answer announces {known[0]}")
+    if len(known[1]) == 1:  # the most common case
         name, datatype, shape, _ = known[1][0]
         return [(name, datatype, shape, RAW, memoryview(payload)[at:])]
     view = memoryview(payload)
-    entries: Message = []
+    entries: Entries = []
     for name, datatype, shape, size in known[1]:
         entries.append((name, datatype, shape, RAW, view[at : at + size]))
         at += size
     return entries
 
 
-def _describe(text: bytes) -> tuple[int, list[Described]]:
-    found: list[Described] = [
+def _parse_outputs(text: bytes) -> tuple[int, list[OutputDescription]]:
+    found: list[OutputDescription] = [
         (output.name, output.datatype, output.shape, output.parameters.binary_data_size)
         for output in _decode_outputs(text)
     ]
     known = sum([described[3] for described in found]), found
-    if len(text) <= _LONG:
-        if len(_described) >= _REMEMBERED:
-            _described.clear()
-        _described[text] = known
+    if len(text) <= _MAX_CACHED_BYTES:
+        if len(_outputs_cache) >= _MAX_CACHED:
+            _outputs_cache.clear()
+        _outputs_cache[text] = known
     return known
 
 
-def legible(entries: Message) -> Message:
-    """Text as JSON has it, as far as it is text: a model gets `str` then, as from who calls it directly."""
+def bytes_to_text(entries: Entries) -> Entries:
+    """Encode BYTES tensors that hold UTF-8 text as JSON: the model then gets `str`, as in a direct call."""
     for entry in entries:
         if entry[1] == "BYTES":
             break
     else:
         return entries
-    return [_legible(entry) if entry[1] == "BYTES" and entry[3] == RAW else entry for entry in entries]
+    return [_entry_to_text(entry) if entry[1] == "BYTES" and entry[3] == RAW else entry for entry in entries]
 
 
-def _legible(entry: v2.Entry) -> v2.Entry:
+def _entry_to_text(entry: v2.Entry) -> v2.Entry:
     name, datatype, shape, _, data = entry
     try:
-        texts = [str(value, "utf-8") for value in plain_elements.unpacked(datatype, shape, data)]
+        texts = [str(value, "utf-8") for value in plain_elements.unpack(datatype, shape, data)]
     except UnicodeDecodeError:
         return entry
     return name, datatype, shape, JSON, memoryview(v2.to_json(texts))
 
 
-def described(text: bytes) -> list[Described]:
-    """What a reply says of its outputs. ValueError."""
-    return (_described.get(text) or _describe(text))[1]
+def describe_outputs(text: bytes) -> list[OutputDescription]:
+    """Return the outputs that the head of a reply describes. Raises ValueError."""
+    return (_outputs_cache.get(text) or _parse_outputs(text))[1]
 
 
-def of_v1(body: bytes, declared: Sequence[v1.Declared]) -> tuple[Message, str]:
-    """The inputs of a request in V1, and its style: `v1.ROWS` or `v1.COLUMNS`. ValueError is for the caller.
+def parse_v1(body: bytes, declared: Sequence[v1.DeclaredInput]) -> tuple[Entries, str]:
+    """Return the inputs of a V1 request and its style, `v1.ROWS` or `v1.COLUMNS`. Raises ValueError for the caller.
 
-    Numbers come as bytes. Text comes as JSON, because a model gets `str` then, as it does from who calls it directly.
+    Numbers are encoded as raw bytes. Text is encoded as JSON, so that the model gets `str`, as in a direct call.
     """
-    given, style = v1.read(body, declared)
-    return [_entry(one) for one in given], style
+    given, style = v1.parse_request(body, declared)
+    return [_entry_of(one) for one in given], style
 
 
-def _entry(given: v1.Given) -> v2.Entry:
+def _entry_of(given: v1.V1Input) -> v2.Entry:
     name, datatype, shape, values = given
     if datatype == "BYTES" and not any(isinstance(value, bytes) for value in values):
         return name, datatype, shape, JSON, memoryview(v2.to_json(values))
     try:
-        return name, datatype, shape, RAW, memoryview(plain_elements.packed(datatype, values))
+        return name, datatype, shape, RAW, memoryview(plain_elements.pack(datatype, values))
     except ValueError as error:
         raise ValueError(f"input '{name}': {error}") from None
 
 
 def to_payload(entries: Sequence[v2.Entry], style: bool | Sequence[str] | None = None) -> bytes:
-    """As a model would answer it in this style (`runtime/outputs.py`). ValueError names what JSON cannot carry.
+    """Encode a reply as a model would in this style (`runtime/outputs.py`). ValueError names a value JSON cannot carry.
 
-    None, or no names: the JSON text of the V2 `outputs` list; True, or names of outputs: with their data as bytes.
+    None, or no names: the JSON text of the V2 `outputs` list. True, or output names: their data as raw bytes.
     """
     texts, data = [], []
     for entry in entries:
         if style is True or (style and entry[0] in style):
             part = raw_of(entry)
-            texts.append(b'%b,"parameters":{"binary_data_size":%d}}' % (_head(entry), len(part)))
+            texts.append(b'%b,"parameters":{"binary_data_size":%d}}' % (_head_of(entry), len(part)))
             data.append(part)
         else:
-            texts.append(b'%b,"data":%b}' % (_head(entry), v2.to_json(_carried(entry))))
+            texts.append(b'%b,"data":%b}' % (_head_of(entry), v2.to_json(_json_elements(entry))))
     text = b"[%b]" % b",".join(texts)
     return b"".join((_LENGTH.pack(len(text)), text, *data)) if style else text
 
 
-def _head(entry: v2.Entry) -> bytes:
+def _head_of(entry: v2.Entry) -> bytes:
     key: tuple[str | int, ...] = (entry[0], entry[1], *entry[2])
-    head = _heads.get(key)
+    head = _heads_cache.get(key)
     if head is None:
-        if len(_heads) >= _REMEMBERED:
-            _heads.clear()
+        if len(_heads_cache) >= _MAX_CACHED:
+            _heads_cache.clear()
         name, datatype, shape = map(v2.to_json, entry[:3])
-        head = _heads[key] = b'{"name":%b,"datatype":%b,"shape":%b' % (name, datatype, shape)
+        head = _heads_cache[key] = b'{"name":%b,"datatype":%b,"shape":%b' % (name, datatype, shape)
     return head
 
 
-def v1_answer(outputs: Sequence[tuple[str, Sequence[v2.Entry] | str]], style: str) -> bytes:
-    """The whole answer in V1, of what each output node gave, by its key: tensors, or the text of its error.
+def render_v1(outputs: Sequence[tuple[str, Sequence[v2.Entry] | str]], style: str) -> bytes:
+    """Return the whole V1 answer. `outputs`: the key of each output node, and its tensors or its error text.
 
-    Of one node it reads as that of a model; of several it is a map by their keys. ValueError as for `to_payload`.
+    One node's answer looks like a model's; several become a map by key. Raises ValueError as `to_payload` does.
     """
     if len(outputs) == 1 and not isinstance(outputs[0][1], str):
-        return v1.answer(_answered(outputs[0][1], style), style)
-    said = {key: {"error": given} if isinstance(given, str) else _answered(given, style) for key, given in outputs}
-    return v1.answer(said, style)
+        return v1.render_answer(_v1_values(outputs[0][1], style), style)
+    said = {key: {"error": given} if isinstance(given, str) else _v1_values(given, style) for key, given in outputs}
+    return v1.render_answer(said, style)
 
 
-def _answered(entries: Sequence[v2.Entry], style: str) -> Any:
-    values = {entry[0]: plain_elements.nested(_carried(entry), entry[2]) for entry in entries}
-    return v1.answered(values, {entry[0]: entry[2] for entry in entries}, style)
+def _v1_values(entries: Sequence[v2.Entry], style: str) -> Any:
+    values = {entry[0]: plain_elements.nest(_json_elements(entry), entry[2]) for entry in entries}
+    return v1.output_values(values, {entry[0]: entry[2] for entry in entries}, style)
 
 
-def _carried(entry: v2.Entry) -> Sequence[Any]:
-    """Its elements as JSON carries them."""
+def _json_elements(entry: v2.Entry) -> Sequence[Any]:
+    """Return the elements as JSON values. Raises ValueError."""
     name, datatype, _, encoding, _ = entry
     try:
         values = elements_of(entry)
@@ -185,41 +185,41 @@ def _carried(entry: v2.Entry) -> Sequence[Any]:
         try:
             return [value.decode() for value in values]
         except UnicodeDecodeError:
-            raise ValueError(f"output '{name}' holds bytes that are no UTF-8 text, which JSON cannot carry") from None
+            raise ValueError(f"output '{name}' holds bytes that are not valid UTF-8, which JSON cannot carry") from None
     if datatype[0] == "F" and not all(map(isfinite, values)):
         raise ValueError(f"output '{name}' holds NaN or Infinity, which JSON cannot carry")
     return values
 
 
 def elements_of(entry: v2.Entry) -> Sequence[Any]:
-    """In a flat list. Elements of BYTES are `str` where they came as JSON, else `bytes`. ValueError says what is wrong.
+    """Return the elements as a flat list. BYTES elements are `str` if sent as JSON, else `bytes`. Raises ValueError.
 
-    Of a tensor of any size a Python object is made for each element: `array_of` is for large ones.
+    Creates a Python object per element; use `array_of` for large tensors.
     """
     _, datatype, shape, encoding, data = entry
     if encoding == RAW:
-        return plain_elements.unpacked(datatype, shape, data)
-    if len(data) > _LARGE:
+        return plain_elements.unpack(datatype, shape, data)
+    if len(data) > _LARGE_JSON:
         flat: list[Any] = array_of(entry).reshape(-1).tolist()
         return flat
     leaf = plain_elements.LEAVES[datatype]
     try:
         values = _decode_flat[leaf](data)
     except ValueError:  # nested, or wrong
-        values = _unnested(datatype, shape, data)
+        values = _flatten_nested(datatype, shape, data)
     if len(values) != prod(shape):
-        raise ValueError(f"data does not fit shape {shape}: {len(values)} elements where it says {prod(shape)}")
+        raise ValueError(f"data does not fit shape {shape}: {len(values)} elements, expected {prod(shape)}")
     if leaf is int or leaf is float:
-        plain_elements.packed(datatype, values)  # what is beyond its range would be answered, but taken by no model
+        plain_elements.pack(datatype, values)  # rejects values out of range, which no model would accept
     return values
 
 
-def _unnested(datatype: str, shape: list[int], data: memoryview) -> list[Any]:
+def _flatten_nested(datatype: str, shape: list[int], data: memoryview) -> list[Any]:
     try:
-        _, found, values = plain_elements.flattened(datatype, _decode_any(data))
+        _, found, values = plain_elements.flatten(datatype, _decode_any(data))
     except (ValueError, RecursionError) as error:
         raise ValueError(
-            f"data must hold {plain_elements.WORDS[plain_elements.LEAVES[datatype]]} for {datatype}: {error}"
+            f"data must hold {plain_elements.LEAF_NAMES[plain_elements.LEAVES[datatype]]} for {datatype}: {error}"
         ) from None
     if found != (shape[: shape.index(0) + 1] if 0 in shape else shape):
         raise ValueError(f"data does not fit shape {shape}: its lists have {found}")
@@ -227,13 +227,13 @@ def _unnested(datatype: str, shape: list[int], data: memoryview) -> list[Any]:
 
 
 def raw_of(entry: v2.Entry) -> bytes | memoryview:
-    """Its data as bytes. ValueError says what is wrong with it."""
+    """Return the data as raw bytes. Raises ValueError."""
     _, datatype, _, encoding, data = entry
     if encoding == RAW:
         return data
     try:
-        if len(data) <= _LARGE:
-            return plain_elements.packed(datatype, elements_of(entry))
+        if len(data) <= _LARGE_JSON:
+            return plain_elements.pack(datatype, elements_of(entry))
         from mizzen.protocol import tensors
 
         return tensors.encode_raw(tensors.DATATYPES[datatype], array_of(entry))
@@ -242,7 +242,7 @@ def raw_of(entry: v2.Entry) -> bytes | memoryview:
 
 
 def array_of(entry: v2.Entry) -> Array:
-    """ValueError says what is wrong with it."""
+    """Return the data as an array. Raises ValueError."""
     from mizzen.protocol import tensors
 
     _, datatype, shape, encoding, data = entry
@@ -251,38 +251,38 @@ def array_of(entry: v2.Entry) -> Array:
     return tensors.decode_json(datatype, shape, bytes(data))
 
 
-def renamed(entries: Sequence[v2.Entry], name: str) -> Message:
-    """The only tensor of a message, by another name."""
+def rename_tensor(entries: Sequence[v2.Entry], name: str) -> Entries:
+    """Rename the only tensor of a message."""
     (entry,) = entries
     return [(name, *entry[1:])]
 
 
-def prefixed(key: str, entries: Sequence[v2.Entry]) -> Message:
-    """As they are called where several nodes answer, or are merged: `<key>.<tensor>`."""
+def prefix_names(key: str, entries: Sequence[v2.Entry]) -> Entries:
+    """Name tensors `<key>.<tensor>`, as they are called if several nodes answer or are merged."""
     return [(f"{key}.{entry[0]}", *entry[1:]) for entry in entries]
 
 
-class Unwanted(ValueError):
-    """An output that somebody wants is not there: their fault, and not that of who answered."""
+class UnknownOutput(ValueError):
+    """The caller asked for an output that does not exist: the caller's fault, not the node's."""
 
 
-def chosen(entries: Message, names: Sequence[str] | None) -> Message:
-    """Those of these names, in their order; all where none are named. Unwanted names one that is not there."""
+def select_outputs(entries: Entries, names: Sequence[str] | None) -> Entries:
+    """Return the outputs of these names, in this order; all if there are no names. Raises UnknownOutput."""
     if not names:
         return entries
     found = {entry[0]: entry for entry in entries}
     for name in names:
         if name not in found:
-            there = ", ".join(f"'{v2.cited(one)}'" for one in found) or "none"
-            raise Unwanted(f"no output '{v2.cited(name)}'; there is {there}")
+            there = ", ".join(f"'{v2.shorten(one)}'" for one in found) or "none"
+            raise UnknownOutput(f"there is no output '{v2.shorten(name)}'; available: {there}")
     return [found[name] for name in names]
 
 
 def error_entry(key: str, text: str) -> v2.Entry:
-    """What stands in an answer for an output node that was skipped."""
-    return f"{key}.error", "BYTES", [1], RAW, memoryview(plain_elements.packed("BYTES", [text]))
+    """Return the tensor that replaces the output of a skipped node."""
+    return f"{key}.error", "BYTES", [1], RAW, memoryview(plain_elements.pack("BYTES", [text]))
 
 
 def size_of(entries: Sequence[v2.Entry]) -> int:
-    """Bytes of all data."""
+    """Return the byte size of all data."""
     return sum([entry[4].nbytes for entry in entries])

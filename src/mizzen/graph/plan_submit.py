@@ -1,7 +1,7 @@
-"""A Plan becomes a closure once, when its Table arrives; a request then costs one call of it.
+"""Turns a Plan into a closure that submits calls.
 
-No input or output, no tasks: a closure hands the call to a Caller and returns. How the answer comes back is a matter
-between the call and whoever serves it.
+The gateway builds the closure once, when a Table arrives; each request then costs one function call. No I/O, no tasks:
+the closure hands the call to a Caller and returns. The Caller delivers the answer to the call itself.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ class Caller(Protocol[Call_contra]):
 
     @property
     def ready(self) -> bool:
-        """Somebody is there to answer now."""
+        """Whether a replica can answer now."""
 
     @property
     def busy(self) -> int:
-        """Calls that wait here or are being answered."""
+        """Number of calls that are queued or in progress."""
 
     def submit(self, call: Call_contra, /) -> None:
-        """Takes the call and sees to its end, good or bad. Returns at once."""
+        """Take responsibility for the call until it succeeds or fails. Returns at once."""
 
 
-def run(plan: Plan, find: Callable[[str], Caller[Call]]) -> Callable[[Call], None]:
-    """What to do with each call of this plan. `find` knows the caller of a server's id.
+def submitter_of(plan: Plan, find: Callable[[str], Caller[Call]]) -> Callable[[Call], None]:
+    """Return the function that submits calls of this plan. `find` maps a server id to its Caller.
 
-    ValueError when the plan names no server at all.
+    Raises ValueError if the plan has no servers.
     """
     callers = [find(server) for server in plan.servers]
     if not callers:
-        raise ValueError("a plan without servers answers nothing")
+        raise ValueError("the plan has no servers")
     if len(callers) == 1:
         return callers[0].submit
-    return _least_busy(callers)
+    return _least_busy_submitter(callers)
 
 
-def _least_busy(callers: Sequence[Caller[Call]]) -> Callable[[Call], None]:
+def _least_busy_submitter(callers: Sequence[Caller[Call]]) -> Callable[[Call], None]:
     def submit(call: Call) -> None:
-        min(callers, key=_load).submit(call)
+        min(callers, key=_load_of).submit(call)
 
     return submit
 
 
-def _load(caller: Caller[Call]) -> tuple[bool, int]:
+def _load_of(caller: Caller[Call]) -> tuple[bool, int]:
     return not caller.ready, caller.busy

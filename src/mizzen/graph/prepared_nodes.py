@@ -1,31 +1,47 @@
-"""The nodes of a graph, made ready to run: what follows which, and what can be known of them before anybody asks."""
+"""The nodes of a graph, prepared to run: their edges, and everything else that does not depend on a request."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mizzen.graph import table_types
 
-if TYPE_CHECKING:
-    from mizzen.graph.executor import Run
+MAX_WEIGHT = 1e100
 
-HUGE = 1e100
-
-Choose = Callable[["Run"], tuple[int, float]]
-"""Which of a route's children is taken, by its place among them, and how likely that was; 0: not known."""
+ChooseChild = Callable[[Any], tuple[int, float]]
+"""Called with the run; returns the index of the child that a route takes, and its probability, 0 if unknown."""
 
 
-class Shape:
-    """A node, made ready to run."""
+class PreparedNode:
+    """A node, prepared to run."""
 
     __slots__ = (
-        "absorbs", "choose", "direct", "final", "keyed", "lacking", "merge", "merge_target", "name", "named", "next",
-        "node", "place", "route", "route_target", "shadows", "skip", "target", "timeout", "weights", "width",
+        "children_by_name",
+        "choose",
+        "direct",
+        "final",
+        "keyed",
+        "lacking",
+        "merge",
+        "merge_target",
+        "name",
+        "next",
+        "place",
+        "route",
+        "route_target",
+        "shadows",
+        "skip",
+        "spec",
+        "target",
+        "timeout",
+        "tolerates_late",
+        "weights",
+        "width",
     )  # fmt: skip
 
     def __init__(self, node: table_types.Node, place: int) -> None:
-        self.node = node
+        self.spec = node
         self.place = place
         self.name = node.name
         self.width = len(node.dependencies)
@@ -35,73 +51,75 @@ class Shape:
         self.skip = node.skip
         self.lacking = node.lacking
         self.keyed = self.merge is None and self.width > 1
-        self.weights = _weights(self.merge, self.width)
-        self.next: tuple[tuple[Shape, int], ...] = ()
-        """Children that may be taken, and the place of this node among their dependencies."""
-        self.named: dict[str, tuple[Shape, int]] = {}
-        self.shadows: tuple[Shape, ...] = ()
-        self.absorbs = False
-        """Some ensemble behind it takes what has come by the deadline."""
+        self.weights = _weights_of(self.merge, self.width)
+        self.next: tuple[tuple[PreparedNode, int], ...] = ()
+        """Children that may be taken, each with the index of this node among its dependencies."""
+        self.children_by_name: dict[str, tuple[PreparedNode, int]] = {}
+        self.shadows: tuple[PreparedNode, ...] = ()
+        self.tolerates_late = False
+        """An ensemble downstream merges whatever has arrived by the deadline."""
         self.final = False
-        """What it makes is, by itself or merged, what is answered: it is asked for what the caller wants."""
+        """Its outputs, alone or merged, are the answer: it is asked for the outputs that the caller wants."""
         self.direct = False
-        """It makes the whole answer, whenever it runs: in the caller's own form."""
-        # What it calls, as whoever binds it says.
+        """It makes the whole answer whenever it runs, in the encoding that the caller asked for."""
+        # What it calls; the gateway sets these when it binds the graph.
         self.target: Any = None
         self.merge_target: Any = None
         self.route_target: Any = None
-        self.choose: Choose | None = None
+        self.choose: ChooseChild | None = None
 
 
-def shapes_of(graph: table_types.Graph) -> tuple[Shape, ...]:
-    """The nodes of a graph, still without what they call."""
-    shapes = tuple(Shape(node, place) for place, node in enumerate(graph.nodes))
+def prepare_nodes(graph: table_types.Graph) -> tuple[PreparedNode, ...]:
+    """Prepare the nodes of a graph; their targets are not bound yet."""
+    shapes = tuple(PreparedNode(node, place) for place, node in enumerate(graph.nodes))
     for shape in shapes:
         route, apart = shape.route, set(shape.route.shadows if shape.route is not None else ())
-        taken = route.children if route is not None else shape.node.children
-        shape.next = tuple((shapes[place], _slot(shapes[place], shape)) for place in taken)
-        shape.named = {child.name: (child, slot) for child, slot in shape.next}
-        shape.shadows = tuple(shapes[place] for place in shape.node.children if place in apart)
+        taken = route.children if route is not None else shape.spec.children
+        shape.next = tuple((shapes[place], _slot_of(shapes[place], shape)) for place in taken)
+        shape.children_by_name = {child.name: (child, slot) for child, slot in shape.next}
+        shape.shadows = tuple(shapes[place] for place in shape.spec.children if place in apart)
     for shape in reversed(shapes):
         behind = [child for child, _ in shape.next]
-        shape.absorbs = any(child.absorbs or (child.merge is not None and child.merge.partial) for child in behind)
+        shape.tolerates_late = any(
+            child.tolerates_late or (child.merge is not None and child.merge.partial) for child in behind
+        )
         shape.final = all(_passes_on(child) and child.final for child in behind)
-    ends = [shape for shape in shapes if not shape.node.children]
+    ends = [shape for shape in shapes if not shape.spec.children]
     calls = any(shape.route is not None and shape.route.kind == "call" for shape in shapes)
-    if len(ends) == 1 and not calls and _is_plain(ends[0], shapes):
+    if len(ends) == 1 and not calls and _makes_one_message(ends[0], shapes):
         ends[0].direct = True
     return shapes
 
 
-def said(shape: Shape, text: str) -> str:
-    """What is wrong at a node, with its name."""
+def with_node_name(shape: PreparedNode, text: str) -> str:
+    """Prefix an error text with the node's name."""
     return f"node '{shape.name}': {text}"
 
 
-def _slot(child: Shape, parent: Shape) -> int:
-    return child.node.dependencies.index(parent.place)
+def _slot_of(child: PreparedNode, parent: PreparedNode) -> int:
+    return child.spec.dependencies.index(parent.place)
 
 
-def _weights(merge: table_types.Merging | None, width: int) -> Sequence[float]:
+def _weights_of(merge: table_types.Merging | None, width: int) -> Sequence[float]:
     if merge is None or not merge.weights:
         return (1.0,) * width
     most = max(merge.weights)
-    # Sums of what is beyond all measure would be infinite.
-    return merge.weights if most < HUGE else tuple(weight / most for weight in merge.weights)
+    # Sums of larger weights could overflow to infinity.
+    return merge.weights if most < MAX_WEIGHT else tuple(weight / most for weight in merge.weights)
 
 
-def _passes_on(shape: Shape) -> bool:
-    """What arrives is what it gives, but for its form."""
+def _passes_on(shape: PreparedNode) -> bool:
+    """Whether the node returns what arrives, apart from the encoding."""
     merges = shape.merge is not None and shape.merge.kind == "call"
-    return shape.target is None and shape.node.call is None and not merges
+    return shape.target is None and shape.spec.call is None and not merges
 
 
-def _is_plain(shape: Shape, shapes: Sequence[Shape]) -> bool:
-    """Whatever happens, it has one message at most, and it makes it by a call."""
-    if shape.node.call is None:
+def _makes_one_message(shape: PreparedNode, shapes: Sequence[PreparedNode]) -> bool:
+    """Whether the node always produces at most one message, and produces it by a call."""
+    if shape.spec.call is None:
         return False
     while shape.merge is None and shape.width:
         if shape.width > 1:
             return False
-        shape = shapes[shape.node.dependencies[0]]
+        shape = shapes[shape.spec.dependencies[0]]
     return True

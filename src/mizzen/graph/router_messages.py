@@ -1,8 +1,7 @@
-"""What routers and merges are asked, and say, beside the message itself, where they are models that know only tensors.
+"""Extra tensors for routers and merges that are models; services use headers and parameters instead.
 
-One that declares an input `routable_nodes` or `pending_requests` gets it as a tensor of texts, or of one number. What a
-router takes is its output `route`: names of nodes, `*` for all, none for none. Services have headers and parameters for
-all of it.
+A model that declares an input `routable_nodes` or `pending_requests` gets it as a tensor of strings, or of one number.
+A router returns its choice as the output `route`: names of nodes, `*` for all nodes, or nothing for none.
 """
 
 from __future__ import annotations
@@ -17,24 +16,24 @@ from mizzen.protocol.frames import framing
 Entries = list[v2.Entry]
 
 ROUTE = "route"
-"""The output that says which nodes a router takes."""
+"""The output in which a router names the nodes it chose."""
 PENDING = "pending_requests"
-_NUMBER = struct.Struct("<q")
+_INT64 = struct.Struct("<q")
 
 
-def asking(entries: Entries, asks: Mapping[str, str], declared: Collection[str]) -> Entries:
-    """With what is asked, as far as the model declares an input for it."""
-    more = [_entry(name, text) for name, text in asks.items() if name in declared]
+def add_declared_inputs(entries: Entries, extra_inputs: Mapping[str, str], declared: Collection[str]) -> Entries:
+    """Append those of the extra inputs that the model declares."""
+    more = [_entry(name, text) for name, text in extra_inputs.items() if name in declared]
     return [*entries, *more] if more else entries
 
 
-def without_route(entries: Entries) -> tuple[Entries, str | None]:
-    """What a router gave, without which nodes it takes; None: it did not say. ValueError."""
+def split_route(entries: Entries) -> tuple[Entries, str | None]:
+    """Split a router's outputs into the message and the chosen route, None if there is none. Raises ValueError."""
     said = next((entry for entry in entries if entry[0] == ROUTE), None)
     if said is None:
         return entries, None
-    if said[1] != "BYTES" and 0 not in said[2]:  # an empty list has no type that one could tell
-        raise ValueError(f"output '{ROUTE}' must hold names of nodes, not {said[1]}")
+    if said[1] != "BYTES" and 0 not in said[2]:  # an empty list may have any type
+        raise ValueError(f"output '{ROUTE}' must hold node names, not {said[1]}")
     names = [
         name.decode(errors="replace") if isinstance(name, bytes) else name
         for name in array_of(said).reshape(-1).tolist()
@@ -44,7 +43,7 @@ def without_route(entries: Entries) -> tuple[Entries, str | None]:
 
 def _entry(name: str, text: str) -> v2.Entry:
     if name == PENDING:
-        return name, "INT64", [1], framing.RAW, memoryview(_NUMBER.pack(int(text)))
+        return name, "INT64", [1], framing.RAW, memoryview(_INT64.pack(int(text)))
     names = text.split(",")
     return (
         name,
@@ -52,4 +51,4 @@ def _entry(name: str, text: str) -> v2.Entry:
         [len(names)],
         framing.JSON,
         memoryview(v2.to_json(names)),
-    )  # as text, which models get as `str`
+    )  # as JSON, so that models get `str`

@@ -1,7 +1,7 @@
-"""Plan and Table: what the plane compiles resources into, and all a gateway needs to answer.
+"""Plan and Table: the compiled form of all resources, and everything a gateway needs to answer requests.
 
-The plane writes a Table as an immutable JSON file (write, rename); gateways read it, keep serving the last good one,
-and start from it when the plane is away. Ids of servers are `<namespace>/<InferenceModel name>`.
+The plane writes a Table as an immutable JSON file (write, then rename). Gateways read it and keep serving the last good
+one; they can start from it while the plane is down. Server ids are `<namespace>/<InferenceModel name>`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str
     version: str
     addresses: tuple[str, ...]
-    """unix:<path> of each replica, present and expected: a gateway keeps trying those that do not answer."""
+    """`unix:<path>` of each existing or expected replica: a gateway keeps retrying those that do not answer."""
     files: str = ""
-    """What the version is made of: a replica says the same in its hello, or it does not answer for this version. Empty,
-    here or there: not known, and not compared."""
+    """Digest of the version's files. A replica whose hello names other files does not serve this version. Empty on
+    either side: unknown, and not compared."""
     batch_size: int = 64
-    """Most requests of one batch."""
+    """Maximum number of requests per batch."""
     batch_auto: bool = False
-    """How many, up to that, is found out: as many as the model answers well within `timeout_ms`."""
+    """The gateway finds the batch size, up to `batch_size`, that the model answers well within `timeout_ms`."""
     batch_wait: float = 0.0
-    """Seconds that a batch may wait to fill, from the arrival of its oldest request."""
+    """Seconds that a batch may wait to fill, counted from the arrival of its oldest request."""
     timeout_ms: int | None = None
     idempotent: bool = True
     scaled: bool = False
-    """How many replicas there are follows what is asked: gateways say so to the plane."""
+    """The number of replicas follows the load: gateways report their demand to the plane."""
     wakes: bool = False
-    """Where no replica is ready, one is on its way, or is started for who asks: they may wait for it."""
+    """If no replica is ready, one is starting, or a request starts one: requests may wait for it."""
     phase: str = ""
-    """How far that is, in a person's words."""
+    """Progress of that start, for people."""
     cache_bytes: int = 0
-    """Most bytes of answers that a gateway keeps; 0: none are kept."""
+    """Maximum bytes of answers that a gateway caches; 0: no cache."""
 
 
-class Constant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An output whose values are given."""
+class ConstantOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An output with fixed values."""
 
     name: str
     datatype: str
@@ -51,32 +51,32 @@ class Constant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: list[Any]
     """Flat."""
     each_row: bool = False
-    """It is that of one row, to be repeated for each row of a request."""
+    """The value of one row, to be repeated for each row of a request."""
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that is called over HTTP: a container of a graph, or a service of others."""
+    """A target that is called over HTTP: a container of a graph, or an external service."""
 
     id: str
-    """`<namespace>/<graph>/<container>`, or what is called and how where it is not ours: one Service for all who do."""
+    """`<namespace>/<graph>/<container>`; for an external service its URL and protocol, shared by all callers."""
     addresses: tuple[str, ...]
-    """`http://host:port` of each replica that has a future. Empty: there is none, and `missing` may say why."""
+    """`http://host:port` of each replica that has not failed. Empty: no replica; `missing` may say why."""
     path: str
-    """Where predictions are asked for."""
+    """Path of the prediction endpoint."""
     protocol: Literal["v2", "v1", "seldon"] = "v2"
     missing: str = ""
-    """Why nobody can answer, in a person's words."""
+    """Why no replica can answer, for people."""
 
 
 class Callee(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a node, a route or a merge calls: something served in the same namespace, or a Service."""
+    """What a node, a route or a merge calls: a served name in the same namespace, or a Service."""
 
     name: str = ""
     """An inference name, looked up in the same Table."""
     version: str = ""
-    """A version or an alias of it; empty: what the name stands for."""
+    """A version or an alias of it; empty: the current version."""
     service: str = ""
-    """The id of a Service, where `name` is empty."""
+    """The id of a Service, if `name` is empty."""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,55 +92,55 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Routing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which children of a node are taken. Nodes are named by their place in the graph."""
+    """How a node chooses among its children. Nodes are referred to by their index in the graph."""
 
     kind: Literal["split", "mab", "call"]
     children: tuple[int, ...]
-    """Those that may be taken, in the order of the graph: all children but shadows."""
+    """The children that may be chosen, in graph order: all but shadows."""
     weights: tuple[float, ...] = ()
-    """Of a split, for each of `children`; empty: all alike."""
+    """Of a split, for each of `children`; empty: all equal."""
     key: str = ""
-    """Of a split: `user`, or `header:` and its name in lower case, whose value decides. Empty: chance does."""
+    """Of a split: `user`, or `header:` and a lower-case header name, whose value decides. Empty: random."""
     shadows: tuple[int, ...] = ()
-    """Children that get a copy, and whose answers are compared and dropped."""
+    """Children that get a copy; their answers are compared and discarded."""
     policy: Policy | None = None
     call: Callee | None = None
 
 
 class Merging(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How what arrives at a node becomes one message."""
+    """How a node merges its arrivals into one message."""
 
     kind: Literal["mean", "vote", "call"]
     weights: tuple[float, ...] = ()
-    """For each dependency, in their order; empty: all alike."""
+    """For each dependency, in order; empty: all equal."""
     partial: bool = False
-    """At the deadline, what has arrived is merged."""
+    """At the deadline, merge whatever has arrived."""
     threshold: float | None = None
     call: Callee | None = None
     incremental: bool = False
-    """`call` is asked for each arrival, and not once for all."""
+    """`call` is called for each arrival, not once for all."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One node: it merges what arrives, calls what implements it, and routes what came of it to its children."""
+    """One node: it merges its arrivals, calls its implementation, and routes the result to its children."""
 
     name: str
     dependencies: tuple[int, ...] = ()
-    """As listed. None: it gets the request."""
+    """In the order of the spec. Empty: the node gets the request."""
     children: tuple[int, ...] = ()
     merge: Merging | None = None
     call: Callee | None = None
-    """None: it passes on what it has."""
+    """None: it passes its message on unchanged."""
     route: Routing | None = None
     """None: to all children."""
     timeout_ms: int | None = None
     skip: bool = False
-    """A failure drops its branch, and not the request."""
+    """A failure drops its branch, not the request."""
     lacking: str = ""
-    """Why it cannot run at all here, whoever is ready: who reaches it is told so, with 503."""
+    """Why it cannot run here at all, regardless of replicas. Requests that reach it fail with 503 and this text."""
 
 
-class Tensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InputTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An input that a graph declares."""
 
     name: str
@@ -149,23 +149,23 @@ class Tensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A compiled MLGraph. Each node stands behind all that it depends on, otherwise they are as written."""
+    """A compiled MLGraph. Each node follows its dependencies; otherwise the order is that of the spec."""
 
     uid: str
-    """Of the MLGraph: what is learnt belongs to it, and not to the next one of its name."""
+    """Of the MLGraph: learned state belongs to this object, not to a later one of the same name."""
     generation: int
     nodes: tuple[Node, ...]
     timeout_ms: int | None = None
-    inputs: tuple[Tensor, ...] = ()
+    inputs: tuple[InputTensor, ...] = ()
     headers: tuple[str, ...] = ()
-    """Of the request, in lower case: they go with every call."""
+    """Request headers, in lower case, that are forwarded with every call."""
     away: dict[str, str] = {}
-    """Nodes whose service or container did not answer when the plane looked, and why. Who asks is sent there all the
-    same: it may answer by now."""
+    """Nodes whose service or container did not answer the plane's last probe, and why. Gateways still call them,
+    because they may answer by now."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Records are kept, so that feedback finds what answered."""
+class RecordLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits of the records that gateways store so that feedback can be matched to answers."""
 
     uid: str
     """Of the MLGraph or InferenceModel."""
@@ -174,13 +174,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to answer one name: ask the least busy of some servers of one version, or go through a graph."""
+    """How to answer one name: call the least busy server of one version, or run a graph."""
 
     servers: tuple[str, ...] = ()
     graph: Graph | None = None
-    default: tuple[Constant, ...] = ()
-    """Answers in their place when they do not in time, or none is ready. Empty: an error does."""
-    kept: Kept | None = None
+    default: tuple[ConstantOutput, ...] = ()
+    """The answer if no server is ready or none answers in time. Empty: the caller gets an error."""
+    kept: RecordLimits | None = None
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -191,12 +191,12 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: str
     """Reported as model_version."""
     model: str = ""
-    """Whose versions answer, where that is not `name`: who may call that model may call this."""
+    """The model whose versions answer, if it is not `name`: callers of that model may call this name."""
     plan: Plan
     versions: dict[str, Plan] = {}
-    """For /versions/<v>/: every version of this name that is served."""
+    """For `/versions/<v>/`: every served version of this name."""
     aliases: dict[str, str] = {}
-    """For /versions/<alias>/: the version that answers for it, whether or not that is served just now."""
+    """For `/versions/<alias>/`: the version behind the alias, whether or not it is served now."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -217,7 +217,7 @@ def encode(table: Table) -> bytes:
 
 
 def decode(data: bytes) -> Table:
-    """ValueError when this is no table, or one of a newer format."""
+    """Raises ValueError if this is not a table, or has another format."""
     table = _decode(data)
     if table.format != FORMAT:
         raise ValueError(f"table format {table.format} is not {FORMAT}: plane and gateway differ in version")

@@ -1,7 +1,7 @@
-"""Graphs that were written for KServe and Seldon, as MLGraphs, with notes on what has no equal. Pure.
+"""Imports of KServe and Seldon graphs as MLGraphs, with notes on features that have no equivalent. Pure.
 
-Here: what those files hold (`foreign`), one module for each that turns them (`kserve`; `seldon`, with the trees of its
-predictors in `units`), the nodes they make (`dag`), names of nodes and models (`labels`, `served`), shares of traffic
-(`shares`), what is said beside (`notes`), and files of any sort as one import (`files`).
-Not here: models. Graphs call them by name, and the notes say which are to be deployed.
+Here: the types of those files (`source_types`), a converter for each (`kserve`; `seldon`, with the trees of its
+predictors in `seldon_units`), the nodes they produce (`dag_builder`), names of nodes and models (`dns_labels`,
+`model_names`), shares of traffic (`percentages`), `notes`, and the import of files (`files`).
+Not here: models. Graphs call them by name, and the notes say which models to deploy.
 """

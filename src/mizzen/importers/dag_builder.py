@@ -1,4 +1,4 @@
-"""The nodes of an MLGraph, as they are added one behind the other."""
+"""A builder for the nodes of an MLGraph."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from mizzen.errors import Fault
-from mizzen.importers.dns_labels import free, joined, label
-from mizzen.importers.notes import CannotImport, Notes
+from mizzen.importers.dns_labels import free, join, label
+from mizzen.importers.notes import CannotImport, ImportNotes
 
 MOST_NODES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where messages come from: nodes, or, without any, the request."""
+class MessageSource:
+    """The origin of messages: nodes, or the request if there are none."""
 
     nodes: tuple[str, ...] = ()
     shape: Literal["one", "several", "either"] = "one"
-    """Of the nodes one sends a message, or several do; or that depends on the way a request took."""
+    """Whether one of the nodes sends a message, or several do; `either` if it depends on the route of a request."""
 
     @classmethod
-    def any_of(cls, sources: Sequence[Source]) -> Source:
-        """One of them sends."""
+    def any_of(cls, sources: Sequence[MessageSource]) -> MessageSource:
+        """A source of which one member sends."""
         shapes = {source.shape for source in sources}
         nodes = dict.fromkeys(node for source in sources for node in source.nodes)
         return cls(tuple(nodes), shapes.pop() if len(shapes) == 1 else "either")
 
     @classmethod
-    def all_of(cls, sources: Sequence[Source]) -> Source:
-        """Each of them sends."""
+    def all_of(cls, sources: Sequence[MessageSource]) -> MessageSource:
+        """A source of which every member sends."""
         return cls(tuple(dict.fromkeys(node for source in sources for node in source.nodes)), "several")
 
 
-REQUEST: Final = Source()
+REQUEST: Final = MessageSource()
 
 
-class Dag:
-    """`containers` are those of `spec.custom`: a node of such a name that says nothing else would run it."""
+class DagBuilder:
+    """`containers` are those of `spec.custom`: a node with such a name and no implementation would run it."""
 
-    def __init__(self, notes: Notes, *, containers: Collection[str] = (), timeout_ms: int | None = None) -> None:
+    def __init__(self, notes: ImportNotes, *, containers: Collection[str] = (), timeout_ms: int | None = None) -> None:
         self._notes = notes
         self._containers = containers
         self._timeout_ms = timeout_ms
@@ -54,13 +54,13 @@ class Dag:
 
     @property
     def nodes(self) -> list[dict[str, Any]]:
-        """As `spec.dag` has them."""
+        """In the form of `spec.dag`."""
         return self._nodes
 
     def add(
         self,
         wanted: str,
-        source: Source,
+        source: MessageSource,
         path: str,
         *,
         calls: Mapping[str, Any] | None = None,
@@ -68,17 +68,18 @@ class Dag:
         route: Mapping[str, Any] | None = None,
         skip: bool = False,
     ) -> str:
-        """A node that gets what `source` sends; its name. One without all three passes on what it gets.
+        """Adds a node that receives the messages of `source`, and returns its name.
 
-        A call that is to get several messages at once gets them as a merge does. CannotImport where nothing joins them.
+        Without a call, a merge and a route, it passes its input through. A call that needs several messages at once
+        becomes a merge. Raises CannotImport if nothing joins them.
         """
         if merge is None and source.shape != "one" and len(source.nodes) > 1:
-            calls, merge = None, self._joining(source, path, calls, route)
+            calls, merge = None, self._merge_for(source, path, calls, route)
         if calls is None and merge is None and route is None:
             route = {}
         if len(self._nodes) >= MOST_NODES:
-            raise CannotImport(Fault(path, f"it makes more than {MOST_NODES:,} nodes"))
-        name = self._named(wanted, path, calls, merge, route)
+            raise CannotImport(Fault(path, f"it would produce more than {MOST_NODES:,} nodes"))
+        name = self._node_name(wanted, path, calls, merge, route)
         node: dict[str, Any] = {"name": name}
         called = calls or (merge or {}).get("implementation") or (route or {}).get("implementation")
         optional = {
@@ -92,41 +93,51 @@ class Dag:
     def set_route(self, name: str, route: Mapping[str, Any]) -> None:
         next(node for node in self._nodes if node["name"] == name)["route"] = route
 
-    def branch(self, router: str, mark: int, result: Source, wanted: str, path: str) -> tuple[str, Source]:
-        """The one child of `router` that stands for all that was added since `mark`, when there were that many nodes;
-        and `result` as it is then. A route takes children: where several, or none, follow, one is put before them."""
+    def branch(
+        self, router: str, mark: int, result: MessageSource, wanted: str, path: str
+    ) -> tuple[str, MessageSource]:
+        """The single child of `router` for all nodes added since `mark`, a number of nodes, and the adjusted `result`.
+
+        A route selects children: if several nodes follow the router, or none, a pass-through node is put before them.
+        """
         children = [node for node in self._nodes[mark:] if router in node.get("dependencies", ())]
         if len(children) == 1 and router not in result.nodes:
             return children[0]["name"], result
-        gate = self.add(wanted, Source((router,)), path)
+        gate = self.add(wanted, MessageSource((router,)), path)
         self._nodes.insert(mark, self._nodes.pop())
         for child in children:
             child["dependencies"] = [gate if on == router else on for on in child["dependencies"]]
-        return gate, Source(tuple(gate if node == router else node for node in result.nodes), result.shape)
+        return gate, MessageSource(tuple(gate if node == router else node for node in result.nodes), result.shape)
 
-    def _joining(
-        self, source: Source, path: str, calls: Mapping[str, Any] | None, route: Mapping[str, Any] | None
+    def _merge_for(
+        self, source: MessageSource, path: str, calls: Mapping[str, Any] | None, route: Mapping[str, Any] | None
     ) -> Mapping[str, Any]:
         if source.shape == "either":
             raise CannotImport(
-                Fault(path, "it gets one answer or several, by the way a request took; nothing joins them")
+                Fault(
+                    path,
+                    "it receives one response or several, depending on the route of a request, and nothing joins them",
+                )
             )
         if calls is None or route is not None:
             several = ", ".join(source.nodes)
-            raise CannotImport(Fault(path, f"it gets the answers of {several} at once, and nothing joins them before"))
+            raise CannotImport(
+                Fault(path, f"it receives the responses of {several} at once, and nothing joins them before")
+            )
         self._notes.add(
             path,
-            f"it gets all answers in one call (merge.implementation), as '<node>.<tensor>': {', '.join(source.nodes)}",
+            "it receives all responses in one call (merge.implementation), as '<node>.<tensor>': "
+            f"{', '.join(source.nodes)}",
         )
         return {"implementation": calls}
 
-    def _named(self, wanted: str, path: str, *said: Mapping[str, Any] | None) -> str:
+    def _node_name(self, wanted: str, path: str, *said: Mapping[str, Any] | None) -> str:
         plain = label(wanted)
         calls, merge, route = said
         own = {(part or {}).get("implementation", {}).get("name") for part in (merge, route)}
         if calls is None and plain in self._containers and plain not in own:
-            plain = joined(plain, "pass")
+            plain = join(plain, "pass")
         name = free(plain, [node["name"] for node in self._nodes])
         if name != wanted:
-            self._notes.add(path, f"'{wanted}' is the node '{name}'")
+            self._notes.add(path, f"'{wanted}' becomes the node '{name}'")
         return name

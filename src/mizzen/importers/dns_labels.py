@@ -1,4 +1,4 @@
-"""Names as Mizzen takes them, made of names that others allow. Pure."""
+"""Conversion of names of other platforms to DNS labels. Pure."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _HASH_LENGTH = 8
 
 
 def label(text: str, otherwise: str = "node") -> str:
-    """`Cat_Dog` -> `cat-dog`. What is too long is cut, with a hash in place of the rest."""
+    """`Cat_Dog` -> `cat-dog`. A long name is cut, with a hash in place of the rest."""
     if NAME.fullmatch(text):
         return text
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") or otherwise
     return plain if len(plain) <= LONGEST else _cut(plain, text)
 
 
-def joined(*parts: str) -> str:
+def join(*parts: str) -> str:
     """`a`, `b` -> `a-b`."""
     return label("-".join(parts))
 
 
 def free(wanted: str, taken: Collection[str]) -> str:
-    """`wanted`, or else with the first number behind it that makes it a name nobody has."""
+    """`wanted`, or `wanted` with the first number that makes it unique."""
     name, number = wanted, 2
     while name in taken:
-        name, number = joined(wanted, str(number)), number + 1
+        name, number = join(wanted, str(number)), number + 1
     return name
 
 

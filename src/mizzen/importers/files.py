@@ -1,4 +1,4 @@
-"""Files of any sort as one import: what of them are graphs of others, and the MLGraphs that come of those."""
+"""The import of files: finds the graphs of other platforms in them, and converts them to MLGraphs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 from mizzen.errors import Fault, NotFound
 from mizzen.importers import kserve, seldon
 from mizzen.importers.dns_labels import label
-from mizzen.importers.model_names import Caller, Served
-from mizzen.importers.notes import CannotImport, Note, Notes
+from mizzen.importers.model_names import GraphContext, NameRegistry
+from mizzen.importers.notes import CannotImport, ImportNote, ImportNotes
 from mizzen.kinds.schema.resource import API_VERSION, DEFAULT_NAMESPACE
 from mizzen.manifests import canonical, lint, reader, strict_parse
 
@@ -25,8 +25,8 @@ _MODELS: Final = ("InferenceService", "TrainedModel", "Model", "ServingRuntime",
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """One object as somebody wrote it, of any kind."""
+class SourceObject:
+    """One object of a file, of any kind."""
 
     source: str
     line: int
@@ -45,7 +45,7 @@ class Written:
 
     @property
     def name(self) -> str:
-        """As the MLGraph is called; empty when it has none."""
+        """The name of the MLGraph; empty if it has none."""
         name = self.metadata.get("name")
         return label(name, "graph") if isinstance(name, str) and name else ""
 
@@ -65,98 +65,98 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportResult:
     manifests: tuple[Mapping[str, Any], ...]
-    """MLGraphs that `lint` accepts, in the order of what they were made of."""
-    notes: tuple[Note, ...]
+    """MLGraphs that `lint` accepts, in the order of their sources."""
+    notes: tuple[ImportNote, ...]
 
 
-def read(place: str | os.PathLike[str]) -> list[Written]:
-    """The objects of a file, of all manifests in a folder, or of stdin (`-`). NotFound when there are none."""
+def read(place: str | os.PathLike[str]) -> list[SourceObject]:
+    """The objects of a file, of all manifests in a folder, or of stdin (`-`). Raises NotFound if there are none."""
     found = [one for source, text in reader.texts(place) for one in read_text(text, source)]
     if not found:
-        raise NotFound(f"no objects in {place}", hint="of a folder *.yaml, *.yml and *.json are read")
+        raise NotFound(f"no objects in {place}", hint="in a folder, *.yaml, *.yml and *.json are read")
     return found
 
 
-def read_text(text: str | bytes, source: str = "text") -> list[Written]:
-    """The objects of YAML or JSON. A text that cannot be read is one with that fault."""
+def read_text(text: str | bytes, source: str = "text") -> list[SourceObject]:
+    """The objects of YAML or JSON. An unreadable text becomes an object with that fault."""
     try:
         loaded = strict_parse.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
     except strict_parse.Unreadable as error:
-        return [Written(source, 1, {}, str(error))]
+        return [SourceObject(source, 1, {}, str(error))]
     return [one for each in loaded for one in _objects(each.value, source, each.line)]
 
 
-def imported(written: Sequence[Written]) -> Imported:
-    """All of them together, since graphs and models share one space of names. What cannot be turned is in the notes."""
-    served = Served({identity for one in written for identity in _identities(one)})
+def import_objects(written: Sequence[SourceObject]) -> ImportResult:
+    """The result for all objects together, since graphs and models share names. Notes list what cannot be imported."""
+    served = NameRegistry({identity for one in written for identity in _identities(one)})
     manifests: list[Mapping[str, Any]] = []
-    notes: list[Note] = []
+    notes: list[ImportNote] = []
     for one in written:
-        said = Notes(one.place)
+        said = ImportNotes(one.place)
         try:
-            made = _turned(one, served, said)
+            made = _convert(one, served, said)
             _demand_accepted(made)
             manifests += made
         except CannotImport as error:
             said.refuse(error.faults)
         notes += said
-    return Imported(tuple(manifests), (*notes, *_repeated(manifests)))
+    return ImportResult(tuple(manifests), (*notes, *_repeat_notes(manifests)))
 
 
-def _objects(value: Any, source: str, line: int) -> Iterator[Written]:
-    """One; or, of a list such as `kubectl get -o yaml` prints, each of its items."""
+def _objects(value: Any, source: str, line: int) -> Iterator[SourceObject]:
+    """One object; or each item of a list such as `kubectl get -o yaml` prints."""
     if not isinstance(value, Mapping):
-        yield Written(source, line, {}, f"must be an object, not {strict_parse.type_name(value)}")
+        yield SourceObject(source, line, {}, f"must be an object, not {strict_parse.type_name(value)}")
     elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for item in value["items"]:
             yield from _objects(item, source, line)
     else:
-        yield Written(source, line, value)
+        yield SourceObject(source, line, value)
 
 
-def _turned(one: Written, served: Served, notes: Notes) -> list[dict[str, Any]]:
+def _convert(one: SourceObject, served: NameRegistry, notes: ImportNotes) -> list[dict[str, Any]]:
     if one.fault:
         raise CannotImport(Fault("", one.fault))
     if not one.importable:
-        notes.add("", _ignored(one))
+        notes.add("", _reason_to_ignore(one))
         return []
     if not one.name:
         raise CannotImport(Fault("metadata.name", "required"))
     if one.name != one.metadata["name"]:
-        notes.add("metadata.name", f"'{one.metadata['name']}' is called '{one.name}' here")
-    caller = Caller(one.name, one.namespace, served, notes)
+        notes.add("metadata.name", f"'{one.metadata['name']}' is renamed to '{one.name}'")
+    caller = GraphContext(one.name, one.namespace, served, notes)
     if one.kind == GRAPH:
-        graph = kserve.turned(one.data.get("spec"), caller)
+        graph = kserve.convert(one.data.get("spec"), caller)
         return [_manifest(one, one.name, graph.spec, {}, graph.annotations)]
-    graphs = seldon.turned(one.data.get("spec"), caller)
+    graphs = seldon.convert(one.data.get("spec"), caller)
     return [_manifest(one, each.name, each.spec, each.labels, each.annotations) for each in graphs]
 
 
-def _ignored(one: Written) -> str:
+def _reason_to_ignore(one: SourceObject) -> str:
     known = _API_VERSIONS.get(one.kind)
     if known:
-        return f"apiVersion {one.data.get('apiVersion')!r} is not known, but {', '.join(known)}; it is left out"
+        return f"unknown apiVersion {one.data.get('apiVersion')!r}; known are {', '.join(known)}; it is left out"
     if one.data.get("apiVersion") == API_VERSION:
-        return "this is Mizzen's own; it is left out"
+        return "this is already a Mizzen object; it is left out"
     if one.kind in _MODELS:
-        return "models are not imported: 'mizzen deploy PATH --name NAME' serves one; it is left out"
-    return f"only {GRAPH} and {DEPLOYMENT} are turned; it is left out"
+        return "models are not imported: serve one with 'mizzen deploy PATH --name NAME'; it is left out"
+    return f"only {GRAPH} and {DEPLOYMENT} are imported; it is left out"
 
 
-def _identities(one: Written) -> Iterator[tuple[str, str]]:
+def _identities(one: SourceObject) -> Iterator[tuple[str, str]]:
     if not one.importable or not one.name:
         return
     found: Callable[[str, Any], tuple[str, ...]] = seldon.names if one.kind == DEPLOYMENT else lambda name, _: (name,)
     try:
         yield from ((one.namespace, name) for name in found(one.name, one.data.get("spec")))
     except CannotImport:
-        return  # `imported` tells why
+        return  # the import itself reports why
 
 
 def _manifest(
-    one: Written, name: str, spec: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
+    one: SourceObject, name: str, spec: dict[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
     metadata: dict[str, Any] = {"name": name}
     if one.metadata.get("namespace"):
@@ -172,18 +172,20 @@ def _manifest(
 
 
 def _demand_accepted(manifests: list[dict[str, Any]]) -> None:
-    """What comes of an import can be applied: what the file itself had wrong is told here, and not by a plane."""
+    """Manifests of an import can be applied: faults of the source are reported here, not by a plane."""
     checked = lint.lint(reader.read_data(manifests), lint.CAPABILITIES["cluster"])
-    faults = [Fault("", f"what comes of it would be refused: {fault}") for each in checked for fault in each.faults]
+    faults = [Fault("", f"the result would be rejected: {fault}") for each in checked for fault in each.faults]
     if faults:
         raise CannotImport(*faults)
 
 
-def _repeated(manifests: Sequence[Mapping[str, Any]]) -> Iterator[Note]:
+def _repeat_notes(manifests: Sequence[Mapping[str, Any]]) -> Iterator[ImportNote]:
     seen: set[tuple[str, str]] = set()
     for manifest in manifests:
         metadata = manifest["metadata"]
         identity = (str(metadata.get("namespace") or DEFAULT_NAMESPACE), metadata["name"])
         if identity in seen:
-            yield Note(f"MLGraph/{metadata['name']}", "", "two of this name were made; applied, the last one stays")
+            yield ImportNote(
+                f"MLGraph/{metadata['name']}", "", "two graphs have this name; applied in this order, the last one wins"
+            )
         seen.add(identity)

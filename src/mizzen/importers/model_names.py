@@ -1,25 +1,25 @@
-"""Names by which graphs call models: those that others gave them, unless here they would mean something else."""
+"""The names by which graphs call models: the original ones, unless they are ambiguous here."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from mizzen.importers.dns_labels import free, joined, label
-from mizzen.importers.notes import Notes
+from mizzen.importers.dns_labels import free, join, label
+from mizzen.importers.notes import ImportNotes
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE
 
 
-class Served:
-    """Of one import. `graphs` are the (namespace, name) of all MLGraphs that come of it: a graph and a model of one
-    name would be one callable name here, and a graph that calls itself never ends."""
+class NameRegistry:
+    """The names in use in one import. `graphs` are the (namespace, name) of all its MLGraphs: a graph and a model with
+    the same name would be the same callable name here, and a graph that calls itself would never finish."""
 
     def __init__(self, graphs: Collection[tuple[str, str]] = ()) -> None:
         self._graphs = frozenset(graphs)
         self._meant: dict[tuple[str, str], str] = {}
 
     def name(self, namespace: str, candidates: tuple[str, ...], meant: str) -> str:
-        """The first of `candidates` that is free or means the same; the last with a number where none is."""
+        """The first of `candidates` that is free or has the same meaning; else the last one with a number."""
         name = next((each for each in candidates if self._is_free(namespace, each, meant)), None)
         if name is None:
             taken = {known for space, known in (*self._meant, *self._graphs) if space == namespace}
@@ -32,25 +32,25 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
-    """A graph that is made, and what it has in common with the others of its import."""
+class GraphContext:
+    """The graph being built, and what it shares with the other graphs of the import."""
 
     graph: str
     namespace: str
-    served: Served
-    notes: Notes
+    served: NameRegistry
+    notes: ImportNotes
 
     def name_of(self, wanted: str, meant: str, path: str) -> str:
-        """The name to call `meant` by, which was called `wanted`."""
+        """The name by which to call `meant`, whose original name is `wanted`."""
         plain = label(wanted, "model")
-        own = joined(plain, "model") if plain == self.graph else joined(self.graph, plain)
+        own = join(plain, "model") if plain == self.graph else join(self.graph, plain)
         name = self.served.name(self.namespace, (plain, own), meant)
         if name != wanted:
             why = "" if name == plain else ", since a graph or another model has that name"
-            self.notes.add(path, f"'{wanted}' is called as '{name}'{why}")
+            self.notes.add(path, f"'{wanted}' is called by the name '{name}'{why}")
         return name
 
-    def deploying(self, name: str) -> str:
+    def deploy_command(self, name: str) -> str:
         """The command that serves it."""
         where = "" if self.namespace == DEFAULT_NAMESPACE else f" -n {self.namespace}"
         return f"mizzen deploy PATH --name {name}{where}"

@@ -1,4 +1,4 @@
-"""What is said of an import beside the manifests that came of it."""
+"""Notes of an import, in addition to its manifests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mizzen.errors import Fault
 
 
 class CannotImport(Exception):
-    """Nothing that means the same can be made of it; `faults` say why."""
+    """The object has no equivalent; `faults` say why."""
 
     def __init__(self, *faults: Fault) -> None:
         super().__init__("; ".join(map(str, faults)))
@@ -17,37 +17,37 @@ class CannotImport(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """One thing that differs, is left out or is to be done."""
+class ImportNote:
+    """One difference, omission or task for the user."""
 
     place: str
-    """Where what it speaks of was written: file, line, kind and name."""
+    """The origin of the object: file, line, kind and name."""
     path: str
     message: str
     refused: bool = False
-    """Because of this no manifest was made."""
+    """Whether this is why no manifest was produced."""
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.place, self.path, self.message) if part)
 
 
-class Notes:
-    """Those of one object, in the order they were found, each once."""
+class ImportNotes:
+    """The notes of one object, each once, in the order of discovery."""
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._found: dict[Note, None] = {}
+        self._found: dict[ImportNote, None] = {}
 
     def add(self, path: str, message: str) -> None:
-        self._found[Note(self._place, path, message)] = None
+        self._found[ImportNote(self._place, path, message)] = None
 
-    def left_out(self, path: str, fields: Iterable[str], why: str = "has no equal") -> None:
+    def left_out(self, path: str, fields: Iterable[str], why: str = "has no equivalent") -> None:
         for field in fields:
             self.add(f"{path}.{field}", f"{why}; it is left out")
 
     def refuse(self, faults: Iterable[Fault]) -> None:
         for fault in faults:
-            self._found[Note(self._place, fault.path, fault.message, refused=True)] = None
+            self._found[ImportNote(self._place, fault.path, fault.message, refused=True)] = None
 
-    def __iter__(self) -> Iterator[Note]:
+    def __iter__(self) -> Iterator[ImportNote]:
         return iter(self._found)

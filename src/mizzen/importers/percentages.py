@@ -1,4 +1,4 @@
-"""Weights as whole per cent that sum to 100. Pure."""
+"""Conversion of weights to whole percentages that sum to 100. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
-from mizzen.importers.notes import Notes
+from mizzen.importers.notes import ImportNotes
 
 WHOLE: Final = 100
 
 
-def told(weights: Sequence[int], what: str, path: str, notes: Notes) -> list[int]:
-    """As `per_cent`, with a note when that is not what was written."""
+def round_weights(weights: Sequence[int], what: str, path: str, notes: ImportNotes) -> list[int]:
+    """As `per_cent`, with a note if the result differs from the weights."""
     shares = per_cent(weights)
     if shares != list(weights):
         before, after = (", ".join(map(str, each)) for each in (weights, shares))
@@ -21,8 +21,10 @@ def told(weights: Sequence[int], what: str, path: str, notes: Notes) -> list[int
 
 
 def per_cent(weights: Sequence[int | Fraction]) -> list[int]:
-    """In the order of `weights`, none of which is below 0 and which are not all 0. What rounding leaves goes to the
-    largest remainders, so that the sum holds; a weight of 0 stays 0."""
+    """Percentages in the order of `weights`, which must not be negative or all 0.
+
+    The rest from rounding goes to the largest remainders, so that the sum is 100; a weight of 0 stays 0.
+    """
     total = sum(weights)
     exact = [Fraction(weight) * WHOLE / total for weight in weights]
     shares = [int(share) for share in exact]

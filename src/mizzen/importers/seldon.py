@@ -1,4 +1,4 @@
-"""Seldon's SeldonDeployment as MLGraphs: one, or one for each predictor and one that splits among them."""
+"""The import of a SeldonDeployment: one MLGraph, or one for each predictor and one that splits among them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Final
 
 from mizzen.errors import Fault
 from mizzen.importers import percentages
-from mizzen.importers.dag_builder import REQUEST, Dag, Source
-from mizzen.importers.dns_labels import joined
-from mizzen.importers.model_names import Caller
-from mizzen.importers.notes import CannotImport, Notes
-from mizzen.importers.seldon_units import Surroundings, Tree, replaced
-from mizzen.importers.source_types import Predictor, SeldonDeploymentSpec, Unit, read
+from mizzen.importers.dag_builder import REQUEST, DagBuilder, MessageSource
+from mizzen.importers.dns_labels import join
+from mizzen.importers.model_names import GraphContext
+from mizzen.importers.notes import CannotImport, ImportNotes
+from mizzen.importers.seldon_units import PredictorContext, UnitTree, is_replaced
+from mizzen.importers.source_types import PredictiveUnit, SeldonDeploymentSpec, SeldonPredictor, read
 from mizzen.kinds.serving import CEILING_MS
 
 PARAMETERS: Final = "PREDICTIVE_UNIT_PARAMETERS"
-"""The variable in which Seldon gives a container the parameters of its unit."""
+"""The environment variable in which Seldon passes the parameters of a unit to its container."""
 TIMEOUT: Final = "seldon.io/rest-timeout"
 
 _PROTOCOLS: Final = {"": "seldon", "seldon": "seldon", "tensorflow": "v1", "kfserving": "v2", "v2": "v2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Turned:
+class PredictorGraph:
     """One MLGraph."""
 
     name: str
@@ -36,52 +36,56 @@ class Turned:
 
 
 def names(name: str, spec: Any) -> tuple[str, ...]:
-    """Of all MLGraphs that `turned` would make. CannotImport as there."""
+    """The names of all MLGraphs that `convert` would produce. Raises CannotImport as it does."""
     predictors = read(SeldonDeploymentSpec, spec).predictors
-    return (name, *(joined(name, each.name) for each in predictors)) if len(predictors) > 1 else (name,)
+    return (name, *(join(name, each.name) for each in predictors)) if len(predictors) > 1 else (name,)
 
 
-def turned(spec: Any, caller: Caller) -> list[Turned]:
-    """CannotImport when no MLGraph answers as this deployment."""
+def convert(spec: Any, caller: GraphContext) -> list[PredictorGraph]:
+    """Raises CannotImport if no MLGraph is equivalent to this deployment."""
     name, notes = caller.graph, caller.notes
     deployment = read(SeldonDeploymentSpec, spec)
     notes.left_out("spec", deployment.unknown)
     if deployment.transport == "grpc":
-        notes.add("spec.transport", "containers are called by HTTP, not by gRPC")
+        notes.add("spec.transport", "containers are called over HTTP, not gRPC")
     if deployment.server_type not in ("", "rpc"):
-        notes.add("spec.serverType", f"'{deployment.server_type}' has no equal; graphs are called by HTTP and gRPC")
+        notes.add(
+            "spec.serverType", f"'{deployment.server_type}' has no equivalent; graphs are called over HTTP and gRPC"
+        )
     several = len(deployment.predictors) > 1
     made = []
     for index, predictor in enumerate(deployment.predictors):
-        graph = joined(name, predictor.name) if several else name
+        graph = join(name, predictor.name) if several else name
         replicas = deployment.replicas if predictor.replicas is None else predictor.replicas
         speaks = _PROTOCOLS[deployment.protocol]
-        around = Surroundings(replace(caller, graph=graph), speaks, _images(predictor), replicas)
-        made.append(_Predicting(deployment, predictor, f"spec.predictors[{index}]", around).turned())
+        around = PredictorContext(replace(caller, graph=graph), speaks, _images(predictor), replicas)
+        made.append(_PredictorConverter(deployment, predictor, f"spec.predictors[{index}]", around).convert())
     if not several and not deployment.predictors[0].shadow:
         return made
-    return [*made, Turned(name, _split(name, deployment, notes), {}, dict(deployment.annotations))]
+    return [*made, PredictorGraph(name, _split(name, deployment, notes), {}, dict(deployment.annotations))]
 
 
-class _Predicting:
+class _PredictorConverter:
     """One predictor."""
 
-    def __init__(self, deployment: SeldonDeploymentSpec, predictor: Predictor, path: str, around: Surroundings) -> None:
+    def __init__(
+        self, deployment: SeldonDeploymentSpec, predictor: SeldonPredictor, path: str, around: PredictorContext
+    ) -> None:
         self._deployment = deployment
         self._predictor = predictor
         self._path = path
         self._around = around
         self._notes = around.caller.notes
 
-    def turned(self) -> Turned:
+    def convert(self) -> PredictorGraph:
         predictor, annotations = self._predictor, {**self._deployment.annotations, **self._predictor.annotations}
         self._notes.left_out(self._path, predictor.unknown)
         custom = list(self._custom())
         containers = [container["name"] for pod in custom for container in pod["spec"]["containers"]]
-        dag = Dag(self._notes, containers=containers, timeout_ms=self._timeout(annotations))
-        Tree(dag, self._around).place(predictor.graph, REQUEST, f"{self._path}.graph")
+        dag = DagBuilder(self._notes, containers=containers, timeout_ms=self._timeout(annotations))
+        UnitTree(dag, self._around).place(predictor.graph, REQUEST, f"{self._path}.graph")
         spec = {**({"custom": custom} if custom else {}), "dag": dag.nodes}
-        return Turned(self._around.caller.graph, spec, dict(predictor.labels), annotations)
+        return PredictorGraph(self._around.caller.graph, spec, dict(predictor.labels), annotations)
 
     def _custom(self) -> Iterator[dict[str, Any]]:
         units = {unit.name: unit for unit in _all(self._predictor.graph)}
@@ -92,15 +96,15 @@ class _Predicting:
             kept = []
             for container in pod.get("containers", ()):
                 unit = units.get(container["name"])
-                if unit is not None and replaced(unit, container.get("image", "")):
+                if unit is not None and is_replaced(unit, container.get("image", "")):
                     continue
                 kept.append(self._container(container, unit, path))
             replicas = self._around.replicas if component.replicas is None else component.replicas
             if kept:
                 yield {"spec": {**pod, "containers": kept}, **({} if replicas is None else {"replicas": replicas})}
 
-    def _container(self, container: dict[str, Any], unit: Unit | None, path: str) -> dict[str, Any]:
-        """With the parameters of its unit, as Seldon hands them over."""
+    def _container(self, container: dict[str, Any], unit: PredictiveUnit | None, path: str) -> dict[str, Any]:
+        """The container with the parameters of its unit, passed as Seldon does."""
         env = container.get("env") or []
         if (
             unit is None
@@ -109,42 +113,44 @@ class _Predicting:
         ):
             return container
         told = [parameter.model_dump(by_alias=True, exclude_unset=True) for parameter in unit.parameters]
-        self._notes.add(path, f"the parameters of '{unit.name}' are in its variable {PARAMETERS}, as Seldon sets it")
+        self._notes.add(
+            path, f"the parameters of '{unit.name}' are in its environment variable {PARAMETERS}, as in Seldon"
+        )
         return {**container, "env": [*env, {"name": PARAMETERS, "value": json.dumps(told)}]}
 
     def _timeout(self, annotations: Mapping[str, str]) -> int | None:
-        """Of each call, in milliseconds."""
+        """The timeout of each call, in milliseconds."""
         path = f"spec.annotations.{TIMEOUT}"
         strange = sorted(key for key in annotations if key.startswith("seldon.io/") and key != TIMEOUT)
         if strange:
-            self._notes.add("spec.annotations", f"{', '.join(strange)}: kept, and without effect")
+            self._notes.add("spec.annotations", f"{', '.join(strange)}: kept, but without effect")
         text = annotations.get(TIMEOUT)
         if text is None:
             return None
         if not re.fullmatch(r"0*[1-9][0-9]{0,9}", text):
-            self._notes.add(path, f"{text[:100]!r} is no number of milliseconds; it has no effect")
+            self._notes.add(path, f"{text[:100]!r} is not a number of milliseconds; it has no effect")
             return None
         if int(text) > CEILING_MS:
-            self._notes.add(path, f"{text} ms is above the ceiling of {CEILING_MS // 1000} s, which holds")
+            self._notes.add(path, f"{text} ms is above the maximum of {CEILING_MS // 1000} s, which applies")
         return min(int(text), CEILING_MS)
 
 
-def _split(name: str, deployment: SeldonDeploymentSpec, notes: Notes) -> dict[str, Any]:
-    """The graph that calls those of the predictors."""
+def _split(name: str, deployment: SeldonDeploymentSpec, notes: ImportNotes) -> dict[str, Any]:
+    """The graph that calls the graphs of the predictors."""
     path = "spec.predictors"
     answering = [each for each in deployment.predictors if not each.shadow]
     if not answering:
-        raise CannotImport(Fault(path, "every predictor is a shadow, so none answers"))
+        raise CannotImport(Fault(path, "every predictor is a shadow, so none of them answers"))
     if len({each.name for each in deployment.predictors}) < len(deployment.predictors):
-        raise CannotImport(Fault(path, "two predictors have one name"))
-    dag = Dag(notes)
+        raise CannotImport(Fault(path, "two predictors have the same name"))
+    dag = DagBuilder(notes)
     node = dag.add("split", REQUEST, path, route={"split": {}})
     made = {}
     for index, predictor in enumerate(deployment.predictors):
-        calls = {"kfservice": joined(name, predictor.name)}
-        made[predictor.name] = dag.add(predictor.name, Source((node,)), f"{path}[{index}].name", calls=calls)
+        calls = {"kfservice": join(name, predictor.name)}
+        made[predictor.name] = dag.add(predictor.name, MessageSource((node,)), f"{path}[{index}].name", calls=calls)
         if predictor.shadow and predictor.traffic:
-            notes.add(f"{path}[{index}].traffic", "a shadow gets a copy of every request")
+            notes.add(f"{path}[{index}].traffic", "a shadow receives a copy of every request")
     split: dict[str, Any] = {}
     traffic = _traffic(answering, notes)
     if traffic is not None:
@@ -156,21 +162,21 @@ def _split(name: str, deployment: SeldonDeploymentSpec, notes: Notes) -> dict[st
     return {"dag": dag.nodes}
 
 
-def _traffic(answering: list[Predictor], notes: Notes) -> list[int] | None:
+def _traffic(answering: list[SeldonPredictor], notes: ImportNotes) -> list[int] | None:
     given = [each.traffic for each in answering]
     if len(given) == 1:
         return [percentages.WHOLE]
     if not any(given):
         notes.add("spec.predictors", "no predictor has traffic; the split is even")
         return None
-    return percentages.told(given, "traffic sums", "spec.predictors", notes)
+    return percentages.round_weights(given, "traffic sums", "spec.predictors", notes)
 
 
-def _images(predictor: Predictor) -> dict[str, str]:
+def _images(predictor: SeldonPredictor) -> dict[str, str]:
     return {container.name: container.image for pod in predictor.component_specs for container in pod.spec.containers}
 
 
-def _all(unit: Unit) -> Iterator[Unit]:
+def _all(unit: PredictiveUnit) -> Iterator[PredictiveUnit]:
     yield unit
     for child in unit.children:
         yield from _all(child)

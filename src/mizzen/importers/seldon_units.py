@@ -1,7 +1,7 @@
 """The tree of a Seldon predictor as nodes of an MLGraph.
 
-A unit transforms its input, hands it to its children (to one, where it routes), combines their answers, and transforms
-what came of it. Each of these that a unit does is a node here: the tree is walked down and up again.
+A unit transforms its input, passes it to its children (to one of them, if it routes), combines their responses, and
+transforms the result. Each of these actions becomes a node: the tree is walked down and up again.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from fractions import Fraction
 from typing import Any, Final
 
 from mizzen.errors import Fault
-from mizzen.importers.dag_builder import Dag, Source
-from mizzen.importers.model_names import Caller
+from mizzen.importers.dag_builder import DagBuilder, MessageSource
+from mizzen.importers.model_names import GraphContext
 from mizzen.importers.notes import CannotImport
 from mizzen.importers.percentages import WHOLE, per_cent
-from mizzen.importers.source_types import Unit
+from mizzen.importers.source_types import PredictiveUnit
 from mizzen.kinds.text import addresses
 
 BUILT_IN: Final = frozenset({"", "UNKNOWN_IMPLEMENTATION", "SIMPLE_ROUTER", "RANDOM_ABTEST", "AVERAGE_COMBINER"})
-"""Of `implementation`; all others are servers that load a model."""
+"""Values of `implementation`; all others are servers that load a model."""
 _LOCAL: Final = ("", "localhost", "127.0.0.1")
 _NUMBER: Final = re.compile(r"[-+]?(\d{1,20}(\.\d{0,20})?|\.\d{1,20})(e[-+]?\d{1,2})?", re.IGNORECASE | re.ASCII)
-"""Bounded: a power of ten that nobody means would take all memory to write out."""
+"""Bounded: expanding a huge power of ten would use all memory."""
 _EVEN: Final = Fraction(1, 2)
 _EPSILON: Final = 0.1
-"""Of Seldon's epsilon-greedy router, unless its parameters say another."""
+"""The default of Seldon's epsilon-greedy router."""
 _BANDITS: Final = (
     (re.compile(r"epsilon[-_]?greedy", re.IGNORECASE), "egreedy"),
     (re.compile(r"thompson[-_]?sampling", re.IGNORECASE), "thompson"),
@@ -35,72 +35,72 @@ _BANDITS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the units of one predictor find around them."""
+class PredictorContext:
+    """The context of the units of one predictor."""
 
-    caller: Caller
+    caller: GraphContext
     protocol: str
-    """What containers speak."""
+    """The protocol of the containers."""
     images: Mapping[str, str]
-    """By container."""
+    """The image of each container."""
     replicas: int | None = None
 
 
-def serves_model(unit: Unit) -> bool:
+def serves_model(unit: PredictiveUnit) -> bool:
     return unit.implementation not in BUILT_IN and _bandit(unit, "") is None
 
 
-def replaced(unit: Unit, image: str) -> bool:
-    """Whether nothing of its container is needed: a model, or a route of ours, takes its place."""
+def is_replaced(unit: PredictiveUnit, image: str) -> bool:
+    """Whether its container is not needed, because a model or a route of ours replaces it."""
     return serves_model(unit) or _bandit(unit, image) is not None or unit.implementation in BUILT_IN - {
         "", "UNKNOWN_IMPLEMENTATION",
     }  # fmt: skip
 
 
-class Tree:
+class UnitTree:
     """Places units in a Dag."""
 
-    def __init__(self, dag: Dag, around: Surroundings) -> None:
+    def __init__(self, dag: DagBuilder, around: PredictorContext) -> None:
         self._dag = dag
         self._around = around
         self._notes = around.caller.notes
 
-    def place(self, unit: Unit, source: Source, path: str) -> Source:
-        """The unit and all below it behind `source`; where its answer comes from."""
-        does = _Does.of(unit)
+    def place(self, unit: PredictiveUnit, source: MessageSource, path: str) -> MessageSource:
+        """Places the unit and its subtree behind `source`, and returns the source of its response."""
+        does = _UnitActions.of(unit)
         self._tell(unit, does, path)
         current = source
         if does.transforms_input:
-            current = Source((self._dag.add(unit.name, current, path, calls=self._calls(unit, path)),))
+            current = MessageSource((self._dag.add(unit.name, current, path, calls=self._calls(unit, path)),))
         if unit.children:
             current = self._below(unit, does, current, path)
         if does.transforms_output:
             wanted = unit.name if unit.name not in self._dag else f"{unit.name}-output"
-            current = Source((self._dag.add(wanted, current, path, calls=self._calls(unit, path)),))
+            current = MessageSource((self._dag.add(wanted, current, path, calls=self._calls(unit, path)),))
         if current == source:
             raise CannotImport(
-                Fault(path, f"'{unit.name}' does nothing: it has no type that calls it, and no children")
+                Fault(path, f"'{unit.name}' does nothing: no type of it makes a call, and it has no children")
             )
         return current
 
-    def _below(self, unit: Unit, does: _Does, current: Source, path: str) -> Source:
+    def _below(self, unit: PredictiveUnit, does: _UnitActions, current: MessageSource, path: str) -> MessageSource:
         if does.routes:
-            answers = self._routed(unit, current, path)
+            answers = self._route_children(unit, current, path)
         elif does.combines or len(unit.children) == 1:
             answers = [self.place(child, current, at) for at, child in _children(unit, path)]
         else:
             answers = [self._first(unit, current, path)]
         if not does.combines:
-            return Source.any_of(answers)
+            return MessageSource.any_of(answers)
         merge: dict[str, Any] = {"ensemble": {}}
         if unit.implementation != "AVERAGE_COMBINER":
             merge = {"implementation": self._calls(unit, path)}
-            self._notes.add(path, f"combiner '{unit.name}' gets all answers in one message, as '<node>.<tensor>'")
+            self._notes.add(path, f"combiner '{unit.name}' receives all responses in one message, as '<node>.<tensor>'")
         wanted = unit.name if unit.name not in self._dag else f"{unit.name}-combined"
-        everything = Source(Source.all_of(answers).nodes)
-        return Source((self._dag.add(wanted, everything, path, merge=merge),))
+        everything = MessageSource(MessageSource.all_of(answers).nodes)
+        return MessageSource((self._dag.add(wanted, everything, path, merge=merge),))
 
-    def _routed(self, unit: Unit, current: Source, path: str) -> list[Source]:
+    def _route_children(self, unit: PredictiveUnit, current: MessageSource, path: str) -> list[MessageSource]:
         route = self._asks(unit, path)
         node = self._router(unit, current, path, route)
         children, answers = [], []
@@ -115,40 +115,40 @@ class Tree:
             )
         return answers
 
-    def _first(self, unit: Unit, current: Source, path: str) -> Source:
-        """Seldon asks all children and answers with the first, unless something routes or combines."""
+    def _first(self, unit: PredictiveUnit, current: MessageSource, path: str) -> MessageSource:
+        """Without a router or combiner, Seldon calls all children and returns the response of the first."""
         node = self._router(unit, current, path, None)
         (first_at, first), *others = _children(unit, path)
         _, answer = self._branch(node, first, first_at)
         shadows = []
         for at, child in others:
             if child.children:
-                self._notes.add(at, f"Seldon drops the answer of '{child.name}'; it and all below it are left out")
+                self._notes.add(at, f"Seldon drops the response of '{child.name}'; it and its subtree are left out")
                 continue
             self._notes.add(
                 at,
-                f"Seldon drops the answer of '{child.name}': it is a shadow, which gets a copy and can neither delay "
-                "nor fail the request. To have all answers, combine them",
+                f"Seldon drops the response of '{child.name}': it becomes a shadow, which receives a copy and can "
+                "neither delay nor fail the request. To get all responses, combine them",
             )
             shadows.append(self._branch(node, child, at)[0])
         self._dag.set_route(node, {"split": {"shadow": shadows} if shadows else {}})
         return answer
 
-    def _router(self, unit: Unit, current: Source, path: str, route: Mapping[str, Any] | None) -> str:
-        """The node of the unit that transformed its input, with a route; without one, a node that only routes."""
+    def _router(self, unit: PredictiveUnit, current: MessageSource, path: str, route: Mapping[str, Any] | None) -> str:
+        """The node that transforms the unit's input, with the route set; without one, a new node that only routes."""
         route = {"split": {}} if route is None else route
-        if len(current.nodes) == 1 and _Does.of(unit).transforms_input:
+        if len(current.nodes) == 1 and _UnitActions.of(unit).transforms_input:
             self._dag.set_route(current.nodes[0], route)
             return current.nodes[0]
         return self._dag.add(unit.name, current, path, route=route)
 
-    def _branch(self, node: str, child: Unit, path: str) -> tuple[str, Source]:
+    def _branch(self, node: str, child: PredictiveUnit, path: str) -> tuple[str, MessageSource]:
         mark = len(self._dag)
-        answer = self.place(child, Source((node,)), path)
+        answer = self.place(child, MessageSource((node,)), path)
         return self._dag.branch(node, mark, answer, f"{child.name}-in", path)
 
-    def _asks(self, unit: Unit, path: str) -> Mapping[str, Any] | None:
-        """The route of a unit that decides by itself; None where traffic is split in fixed shares."""
+    def _asks(self, unit: PredictiveUnit, path: str) -> Mapping[str, Any] | None:
+        """The route of a unit that decides by itself; None if traffic is split in fixed shares."""
         image = self._around.images.get(unit.name, "")
         bandit = _bandit(unit, image)
         if unit.implementation in ("RANDOM_ABTEST", "SIMPLE_ROUTER"):
@@ -160,7 +160,8 @@ class Tree:
         what = f"image {image}" if image else unit.implementation
         self._notes.add(
             path,
-            f"{what} is read as route.mab.{bandit}: rewards come by the feedback endpoint, and it begins anew{forgets}",
+            f"{what} is read as route.mab.{bandit}: rewards come from the feedback endpoint, and it starts without "
+            f"history{forgets}",
         )
         if bandit == "thompson":
             return {"mab": {"thompson": {}}}
@@ -170,10 +171,10 @@ class Tree:
             raise CannotImport(Fault(f"{path}.parameters.epsilon", f"must be between 0 and 1, not {number:g}"))
         return {"mab": {"egreedy": number}}
 
-    def _shares(self, unit: Unit, path: str) -> list[int] | None:
+    def _shares(self, unit: PredictiveUnit, path: str) -> list[int] | None:
         count = len(unit.children)
         if unit.implementation == "SIMPLE_ROUTER":
-            self._notes.add(path, "SIMPLE_ROUTER always takes its first child")
+            self._notes.add(path, "SIMPLE_ROUTER always calls its first child")
             return [WHOLE, *[0] * (count - 1)]
         if count == 1:
             return None
@@ -186,17 +187,17 @@ class Tree:
         if written is None:
             self._notes.add(path, "RANDOM_ABTEST without ratioA is an even split")
         elif len(unit.parameters) > 1:
-            self._notes.add(at, "Seldon forgets the ratio where another parameter stands beside it; here it holds")
+            self._notes.add(at, "Seldon ignores the ratio if there are other parameters; here it applies")
         if count > 2:
             self._notes.add(
-                path, f"RANDOM_ABTEST takes one of its first two children; {count - 2} more never get a request"
+                path, f"RANDOM_ABTEST calls one of its first two children; {count - 2} more never receive a request"
             )
         shares = per_cent([ratio, 1 - ratio])
         if shares[0] != ratio * WHOLE:
-            self._notes.add(at, f"{written} is rounded to {shares[0]} per cent")
+            self._notes.add(at, f"{written} is rounded to {shares[0]}%")
         return [*shares, *[0] * (count - 2)]
 
-    def _calls(self, unit: Unit, path: str) -> Mapping[str, Any]:
+    def _calls(self, unit: PredictiveUnit, path: str) -> Mapping[str, Any]:
         around, endpoint = self._around, unit.endpoint
         if serves_model(unit):
             return {"kfservice": self._model(unit, path)}
@@ -212,26 +213,26 @@ class Tree:
             return {"svc": address, "protocol": around.protocol}
         raise CannotImport(Fault(path, f"no container '{unit.name}' in componentSpecs, and no implementation"))
 
-    def _model(self, unit: Unit, path: str) -> str:
+    def _model(self, unit: PredictiveUnit, path: str) -> str:
         around, uri = self._around, unit.model_uri
         meant = f"{unit.implementation} {uri}" if uri else f"{unit.implementation} of {around.caller.graph}/{unit.name}"
         name = around.caller.name_of(unit.name, meant, path)
-        files = f"get the files of {uri}, then: " if uri else ""
-        told = f"{unit.implementation} '{name}' is to be served here: {files}{around.caller.deploying(name)}"
+        files = f"download the files of {uri}, then: " if uri else ""
+        told = f"deploy {unit.implementation} '{name}' here: {files}{around.caller.deploy_command(name)}"
         if around.replicas not in (None, 1):
             told += f"; for {around.replicas} replicas: mizzen scale {name} {around.replicas}"
         self._notes.add(path, told)
         if unit.implementation == "SKLEARN_SERVER" and unit.parameter("method") in (None, "predict_proba"):
             self._notes.add(
                 path,
-                "SKLEARN_SERVER answers with predict_proba; which outputs a model gives here its spec.outputs says",
+                "SKLEARN_SERVER returns predict_proba; here, spec.outputs decides which outputs a model returns",
             )
         return name
 
-    def _tell(self, unit: Unit, does: _Does, path: str) -> None:
+    def _tell(self, unit: PredictiveUnit, does: _UnitActions, path: str) -> None:
         self._notes.left_out(path, unit.unknown)
         if unit.endpoint.type.upper() == "GRPC":
-            self._notes.add(f"{path}.endpoint.type", f"'{unit.name}' is called by HTTP, not by gRPC")
+            self._notes.add(f"{path}.endpoint.type", f"'{unit.name}' is called over HTTP, not gRPC")
         if does.guessed:
             self._notes.add(path, f"'{unit.name}' has no type; read as MODEL")
         transforms = unit.type in ("TRANSFORMER", "OUTPUT_TRANSFORMER") or (
@@ -240,13 +241,13 @@ class Tree:
         if transforms and self._around.protocol == "seldon" and not serves_model(unit):
             self._notes.add(
                 path,
-                f"'{unit.name}' is called at /predict as every node is, not at /transform-input or /transform-output",
+                f"'{unit.name}' is called at /predict like every node, not at /transform-input or /transform-output",
             )
 
 
 @dataclass(frozen=True, slots=True)
-class _Does:
-    """What a unit does, by its type, its implementation and its methods."""
+class _UnitActions:
+    """The actions of a unit, by its type, its implementation and its methods."""
 
     transforms_input: bool
     routes: bool
@@ -255,7 +256,7 @@ class _Does:
     guessed: bool = False
 
     @classmethod
-    def of(cls, unit: Unit) -> _Does:
+    def of(cls, unit: PredictiveUnit) -> _UnitActions:
         kind, how, methods = unit.type, unit.implementation, unit.methods
         if kind == "UNKNOWN_TYPE" and _bandit(unit, "") is not None:
             kind = "ROUTER"
@@ -270,12 +271,12 @@ class _Does:
         return cls(True, False, False, False, guessed=not serves_model(unit))
 
 
-def _children(unit: Unit, path: str) -> list[tuple[str, Unit]]:
+def _children(unit: PredictiveUnit, path: str) -> list[tuple[str, PredictiveUnit]]:
     return [(f"{path}.children[{index}]", child) for index, child in enumerate(unit.children)]
 
 
-def _bandit(unit: Unit, image: str) -> str | None:
-    """The policy that a router of Seldon's is, by its implementation or its image; None of other units."""
+def _bandit(unit: PredictiveUnit, image: str) -> str | None:
+    """The bandit policy of a Seldon router, by its implementation or its image; None for other units."""
     if unit.type not in ("ROUTER", "UNKNOWN_TYPE"):
         return None
     words = (unit.implementation, image.rpartition("/")[2])
@@ -283,8 +284,8 @@ def _bandit(unit: Unit, image: str) -> str | None:
 
 
 def _fraction(value: Any, path: str) -> Fraction:
-    """As written: 0.1 is a tenth."""
+    """The exact value as written: 0.1 is a tenth."""
     text = str(value).strip()
     if not _NUMBER.fullmatch(text):
-        raise CannotImport(Fault(path, f"{text[:100]!r} is no number"))
+        raise CannotImport(Fault(path, f"{text[:100]!r} is not a number"))
     return Fraction(text)

@@ -1,6 +1,6 @@
-"""What files of KServe and Seldon hold, as far as it means something here. Fields that are not named go to the notes.
+"""The fields of KServe and Seldon files that an import uses. Other fields are listed in the notes.
 
-Types are theirs; what their admission would refuse beyond types is judged by whoever reads it.
+The types are theirs; the converters check what their admission would reject beyond types.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from pydantic.alias_generators import to_camel
 from mizzen.errors import Fault
 from mizzen.importers.notes import CannotImport
 from mizzen.kinds.graph.last_applied import without_nulls
-from mizzen.kinds.schema.findings import faults_of
+from mizzen.kinds.schema.validation_errors import faults_of
 
 
-class Foreign(BaseModel):
-    """Strict, as their API servers are; what is not known is kept apart."""
+class ForeignModel(BaseModel):
+    """Strict, like their API servers; unknown fields are kept separately."""
 
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, extra="allow", strict=True, defer_build=True)
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """Fields that hold something and that nothing is read from."""
+        """Unknown fields that are not empty."""
         return tuple(
             name for name, value in (self.model_extra or {}).items() if value not in ({}, [], "") and value is not False
         )
 
 
-T = TypeVar("T", bound=Foreign)
+T = TypeVar("T", bound=ForeignModel)
 
 
 def read(model: type[T], spec: Any) -> T:
-    """CannotImport names all that is of a wrong type. A null is as if it were not there, as it is to them."""
+    """Raises CannotImport, which lists all values of a wrong type. A null counts as absent, as in Kubernetes."""
     if not isinstance(spec, Mapping):
         raise CannotImport(Fault("spec", "required" if spec is None else "must be an object"))
     try:
@@ -44,7 +44,7 @@ def read(model: type[T], spec: Any) -> T:
         raise CannotImport(*faults_of(error, "spec")) from error
 
 
-class Step(Foreign):
+class GraphStep(ForeignModel):
     """One step of a node of an InferenceGraph."""
 
     name: str = ""
@@ -56,7 +56,7 @@ class Step(Foreign):
     condition: str = ""
     dependency: Literal["", "Soft", "Hard"] = ""
     map_predictions_to_instances: bool = False
-    """What goes from node to node here are tensors, so it is always done."""
+    """Not needed: nodes always exchange tensors here."""
 
     @property
     def target(self) -> str:
@@ -72,34 +72,34 @@ class Step(Foreign):
 
     @property
     def takes_answer(self) -> bool:
-        """Of the step before; otherwise it gets what its node got."""
+        """Whether it uses the response of the step before; otherwise it receives the input of its node."""
         return self.data == "$response"
 
 
-class Router(Foreign):
+class Router(ForeignModel):
     """One node of an InferenceGraph."""
 
     router_type: Literal["Sequence", "Splitter", "Ensemble", "Switch"]
-    steps: tuple[Step, ...] = ()
+    steps: tuple[GraphStep, ...] = ()
 
 
-class RouterTimeouts(Foreign):
+class RouterTimeouts(ForeignModel):
     service_client: int | None = None
 
 
-class InferenceGraphSpec(Foreign):
+class InferenceGraphSpec(ForeignModel):
     nodes: dict[str, Router]
     timeout: int | None = None
     router_timeouts: RouterTimeouts = RouterTimeouts()
 
 
-class Parameter(Foreign):
+class Parameter(ForeignModel):
     name: str
     value: Any = None
     type: str = ""
 
 
-class Endpoint(Foreign):
+class UnitEndpoint(ForeignModel):
     service_host: str = Field(default="", alias="service_host")
     service_port: int = Field(default=0, alias="service_port")
     http_port: int = 0
@@ -110,18 +110,18 @@ def _upper(value: Any) -> Any:
     return value.upper() if isinstance(value, str) else value
 
 
-class Unit(Foreign):
+class PredictiveUnit(ForeignModel):
     """One unit in the tree of a predictor."""
 
     name: str = Field(min_length=1)
-    children: tuple[Unit, ...] = ()
+    children: tuple[PredictiveUnit, ...] = ()
     type: Annotated[
         Literal["UNKNOWN_TYPE", "ROUTER", "COMBINER", "MODEL", "TRANSFORMER", "OUTPUT_TRANSFORMER"],
         BeforeValidator(_upper),
     ] = "UNKNOWN_TYPE"
     implementation: str = ""
     methods: tuple[str, ...] = ()
-    endpoint: Endpoint = Endpoint()
+    endpoint: UnitEndpoint = UnitEndpoint()
     parameters: tuple[Parameter, ...] = ()
     model_uri: str = ""
 
@@ -129,29 +129,29 @@ class Unit(Foreign):
         return next((parameter.value for parameter in self.parameters if parameter.name == name), None)
 
 
-class ContainerNamed(Foreign):
-    """A container of a pod, the rest of which is passed on."""
+class SeldonContainer(ForeignModel):
+    """A container of a pod; its other fields are passed on."""
 
     name: str
     image: str = ""
 
 
-class PodNamed(Foreign):
-    containers: tuple[ContainerNamed, ...] = ()
+class SeldonPodSpec(ForeignModel):
+    containers: tuple[SeldonContainer, ...] = ()
 
 
-class Component(Foreign):
-    """A pod whose containers back units."""
+class ComponentSpec(ForeignModel):
+    """A pod with containers that implement units."""
 
     metadata: dict[str, Any] = Field(default_factory=dict)
-    spec: PodNamed = PodNamed()
+    spec: SeldonPodSpec = SeldonPodSpec()
     replicas: int | None = None
 
 
-class Predictor(Foreign):
+class SeldonPredictor(ForeignModel):
     name: str = Field(min_length=1)
-    graph: Unit
-    component_specs: tuple[Component, ...] = ()
+    graph: PredictiveUnit
+    component_specs: tuple[ComponentSpec, ...] = ()
     replicas: int | None = None
     annotations: dict[str, str] = Field(default_factory=dict)
     labels: dict[str, str] = Field(default_factory=dict)
@@ -159,10 +159,10 @@ class Predictor(Foreign):
     shadow: bool = False
 
 
-class SeldonDeploymentSpec(Foreign):
-    predictors: tuple[Predictor, ...] = Field(min_length=1)
+class SeldonDeploymentSpec(ForeignModel):
+    predictors: tuple[SeldonPredictor, ...] = Field(min_length=1)
     name: str = ""
-    """An old name of the deployment, which nobody reads."""
+    """A legacy name of the deployment, which is not used."""
     annotations: dict[str, str] = Field(default_factory=dict)
     protocol: Literal["", "seldon", "tensorflow", "kfserving", "v2"] = ""
     transport: str = ""

@@ -1,5 +1,5 @@
-"""The nouns of Mizzen: what people declare, as frozen types.
+"""The kinds of Mizzen: the objects that people declare, as frozen types.
 
 Here: fields, defaults, validation that needs no other object, the catalog of kinds.
-Not here: input or output of any sort, stores, controllers, HTTP.
+Not here: I/O of any sort, stores, controllers, HTTP.
 """

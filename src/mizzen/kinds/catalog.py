@@ -1,4 +1,4 @@
-"""The one table of kinds. API paths and decoding are derived from it; names and columns stand in `called`."""
+"""The table of all kinds. API paths and decoding are derived from it; names and columns are in `schema.kind_names`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ from mizzen.kinds.node import NodeSpec, NodeStatus
 from mizzen.kinds.revision import RevisionSpec, RevisionStatus
 from mizzen.kinds.rollout import RolloutSpec, RolloutStatus
 from mizzen.kinds.schema import kind_names
-from mizzen.kinds.schema.findings import Context, Finding, Findings, Warn, examine
-from mizzen.kinds.schema.kind_names import Called
+from mizzen.kinds.schema.examine import examine
+from mizzen.kinds.schema.findings import Context, Finding, Findings, Warn
+from mizzen.kinds.schema.kind_names import KindNames
 from mizzen.kinds.schema.resource import (
     CHILDREN_FINALIZER,
     ENGINE_FINALIZER,
@@ -46,26 +47,26 @@ NOTHING_KNOWN = Context()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind(Called):
-    """What a kind is called and how it is shown, with what it holds and how it behaves."""
+class Kind(KindNames):
+    """The names and columns of a kind, with its spec, its status and its behavior."""
 
     spec: type[Spec]
     status: type[Status]
     finalizers: tuple[str, ...] = ()
     fixed: frozenset[str] = frozenset()
     """Fields of the spec that never change after creation."""
-    anew: str = ""
-    """What to do instead of changing them."""
+    alternative: str = ""
+    """What users should do instead of changing them."""
     name_faults: Callable[[str, Mapping[str, Any]], tuple[Fault, ...]] | None = None
     indexed: tuple[str, ...] = ()
-    """Paths of text fields that field selectors may name, beside metadata.name and metadata.namespace."""
+    """Paths of text fields for field selectors, in addition to metadata.name and metadata.namespace."""
     derived: tuple[str, ...] = ()
-    """Paths of what stores find objects by as well, though it is only a part of what a field holds; see `field`."""
+    """Paths of parts of fields that stores also index; see `field`."""
     model: str = ""
-    """Path of the field that says which model an object belongs to; `metadata.name` for the model itself."""
+    """Path of the field that names the model of an object; `metadata.name` for the model itself."""
     unrecorded: bool = False
-    """Stores keep no history of these, and show them only to who watches their kind: they tell of other objects, and
-    whoever watches everything is told of those already."""
+    """Stores keep no history of these, and send them only to watchers of their kind: they describe other objects, whose
+    changes a watcher of everything receives already."""
 
     @classmethod
     def of(cls, name: str, spec: type[Spec], status: type[Status], **more: Any) -> Kind:
@@ -76,9 +77,9 @@ class Kind(Called):
     def examine(
         self, name: str, spec: Mapping[str, Any], context: Context = NOTHING_KNOWN, *, strict: bool = True
     ) -> Findings:
-        """All that is wrong or odd with an object, as far as the object alone can tell. `strict`: a user sent it."""
+        """All faults and warnings that the object alone shows. `strict`: a user sent it."""
         check = self.name_faults or _label_faults
-        meant = self.spec.meant(spec, context.annotations)
+        meant = self.spec.normalize(spec, context.annotations)
         return Findings.of((*check(name, meant), *examine(self.spec, meant, "spec", context, strict=strict)))
 
 
@@ -91,16 +92,18 @@ def _version_name_faults(name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...
     try:
         wanted = version_object_name(str(spec.get("modelName")), normal_version(spec.get("version", "")))
     except ValueError:
-        return ()  # the spec's own validation names this fault
+        return ()  # the validation of the spec reports this fault
     return () if name == wanted else (Fault("metadata.name", f"must be '{wanted}', that is <modelName>.<version>"),)
 
 
 def _workload_name_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-    """<InferenceModel>.<version> or <TrainingJob>.<replica>: a controller made it."""
+    """Controllers name Workloads <InferenceModel>.<version> or <TrainingJob>.<replica>."""
     owner, _, version = name.partition(".")
     fault = name_fault(owner)
     if fault is None and version and not VERSION.fullmatch(version):
-        fault = Fault("metadata.name", f"'{version}' is no version: a Workload is called <InferenceModel>.<version>")
+        fault = Fault(
+            "metadata.name", f"'{version}' is not a valid version: a Workload is named <InferenceModel>.<version>"
+        )
     return (fault,) if fault else ()
 
 
@@ -110,7 +113,7 @@ def _all_fields(spec: type[Spec]) -> frozenset[str]:
 
 OF_A_MODEL = ("spec.modelName",)
 ALIASED_MODEL = "spec.aliasOf.name"
-"""The model that `spec.aliasOf` names, with or without a version, in whatever spelling."""
+"""The model that `spec.aliasOf` names, with or without a version."""
 
 KINDS: tuple[Kind, ...] = (
     Kind.of(
@@ -124,7 +127,8 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind.of(
         "TrainingJob", TrainingJobSpec, TrainingJobStatus,
-        finalizers=(CHILDREN_FINALIZER,), fixed=_all_fields(TrainingJobSpec) - CHANGEABLE, anew="start another job",
+        finalizers=(CHILDREN_FINALIZER,), fixed=_all_fields(TrainingJobSpec) - CHANGEABLE, alternative="start another "
+        "job",
         indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind.of(
@@ -158,11 +162,11 @@ CORE: tuple[Kind, ...] = (
         ),
     ),
     Kind(
-        "Namespace", "namespaces", "ns", (), about="A room for names of objects.",
+        "Namespace", "namespaces", "ns", (), about="A scope for the names of objects.",
         spec=NamespaceSpec, status=NamespaceStatus,
     ),
 )  # fmt: skip
-"""Kinds of Kubernetes itself, in its apiVersion `v1`: kept as the others are, shown at the door only."""
+"""Core kinds of Kubernetes, with apiVersion `v1`: stored like the others, but served by the Kubernetes API only."""
 
 BY_NAME: dict[str, Kind] = {kind.name: kind for kind in (*KINDS, *CORE)}
 UNRECORDED = frozenset(kind.name for kind in CORE if kind.unrecorded)
@@ -179,7 +183,7 @@ def of(resource: Resource) -> Kind:
 
 
 def field(resource: Resource, path: str) -> str | None:
-    """The text at a path that a field selector may name; None when there is none."""
+    """The text at a path that a field selector may name; None if there is none."""
     if path == "metadata.name":
         return resource.meta.name
     if path == "metadata.namespace":
@@ -201,24 +205,24 @@ def _name_in(reference: str | None) -> str | None:
 
 
 def model_of(resource: Resource) -> str | None:
-    """The name of the model an object belongs to, if it does."""
+    """The name of the model that an object belongs to, if it belongs to one."""
     path = of(resource).model
     return field(resource, path) if path else None
 
 
-def accepted(resource: Resource, context: Context) -> tuple[Condition, Findings]:
-    """`Accepted`: can this spec be worked with? Warnings stand in its message. For controllers: lenient."""
+def check_accepted(resource: Resource, context: Context) -> tuple[Condition, Findings]:
+    """The condition `Accepted` of a stored spec, with any warnings in its message, and the findings. Lenient."""
     known = replace(context, annotations=resource.meta.annotations, name=resource.meta.name)
     findings = of(resource).examine(resource.meta.name, resource.spec, known, strict=False)
     if findings.faults:
-        return _accepted("False", "InvalidSpec", findings.faults), findings
+        return _build_accepted("False", "InvalidSpec", findings.faults), findings
     if findings.warnings:
-        return _accepted("True", "AcceptedWithWarnings", findings.warnings), findings
+        return _build_accepted("True", "AcceptedWithWarnings", findings.warnings), findings
     return Condition(type="Accepted", status="True", reason="Accepted"), findings
 
 
-def warned(accepted: Condition, warnings: Iterable[Warn]) -> Condition:
-    """With a word on each of these, too."""
+def add_warnings(accepted: Condition, warnings: Iterable[Warn]) -> Condition:
+    """The condition with these warnings added to its message."""
     texts = [str(warning) for warning in warnings]
     if not texts:
         return accepted
@@ -226,5 +230,5 @@ def warned(accepted: Condition, warnings: Iterable[Warn]) -> Condition:
     return accepted.model_copy(update={"reason": "AcceptedWithWarnings", "message": message})
 
 
-def _accepted(status: Literal["True", "False"], reason: str, findings: Iterable[Finding]) -> Condition:
+def _build_accepted(status: Literal["True", "False"], reason: str, findings: Iterable[Finding]) -> Condition:
     return Condition(type="Accepted", status=status, reason=reason, message="; ".join(map(str, findings)))

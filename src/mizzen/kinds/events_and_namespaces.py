@@ -1,7 +1,7 @@
-"""Kinds of Kubernetes itself that its clients find here: namespaces, and what happened to objects.
+"""Core kinds of Kubernetes that its clients expect: Namespace and Event.
 
-Nobody writes these in files of ours, and they have no page of reference: what their fields mean is Kubernetes' to say.
-The store keeps them as it keeps every object; the form that clients know is made at the door (`server/door/`).
+Manifests do not contain them, and they have no reference page: Kubernetes documents their fields. The store keeps them
+like every other object; `server/kubernetes/` converts them to the form that clients know.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import Field
 from mizzen.kinds.schema.resource import Part, Spec, Status
 
 CORE_VERSION = "v1"
-"""The apiVersion of all of them."""
+"""The apiVersion of both."""
 
 
 class InvolvedObject(Part):
@@ -25,18 +25,18 @@ class InvolvedObject(Part):
     resource_version: str = ""
 
 
-class Source(Part):
+class EventSource(Part):
     component: str = ""
 
 
 class EventSpec(Spec):
-    """Something that happened to an object. On the wire these fields stand beside the metadata."""
+    """Something that happened to an object. On the wire these fields are at the top level, next to the metadata."""
 
     involved_object: InvolvedObject = Field(default_factory=InvolvedObject)
     reason: str = ""
     message: str = ""
     type: Literal["Normal", "Warning"] = "Normal"
-    source: Source = Field(default_factory=Source)
+    source: EventSource = Field(default_factory=EventSource)
     reporting_component: str = ""
     first_timestamp: str = ""
     last_timestamp: str = ""
@@ -44,7 +44,7 @@ class EventSpec(Spec):
 
 
 class EventStatus(Status):
-    """Nothing: an Event only counts up."""
+    """No fields: an Event only counts up."""
 
 
 class NamespaceSpec(Spec):

@@ -1,4 +1,4 @@
-"""Monitor: one monitoring tool over a model."""
+"""Monitor: a monitoring tool for the training runs of a model."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, Spec, Status, format_time
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.names import Name
 
 TENSORBOARD, SCALARS = "tensorboard", "scalars"
 TOOLS = (TENSORBOARD, SCALARS)
-"""`scalars` is our own viewer."""
+"""`scalars` is the built-in viewer."""
 
 
 def path_of(model: Ref) -> str:
-    """Where the control API answers for the monitor of a model: what tools and pages have of it they have below."""
+    """The path of a model's monitor in the control API; the paths of its tool and page are below it."""
     within = "" if model.namespace == DEFAULT_NAMESPACE else f"/ns/{model.namespace}"
     return f"{within}/model/{model.name}/monitor"
 
@@ -31,43 +31,41 @@ def tool_path(model: Ref) -> str:
 
 
 def page_path(model: Ref) -> str:
-    """Of our own viewer."""
+    """The path of the built-in viewer."""
     return f"{path_of(model)}/page"
 
 
 def _word(tool: str) -> str:
     if not re.fullmatch(r"[a-z][-_.a-z0-9]{0,62}", tool):
-        raise ValueError(f"{tool[:100]!r} is no tool: a lower-case word such as {TOOLS[0]}")
+        raise ValueError(f"{tool[:100]!r} is not a valid tool name; expected a lower-case word such as {TOOLS[0]}")
     return tool
 
 
 def first(monitors: Iterable[Resource]) -> Resource | None:
-    """Of several over one model, the one that counts: the oldest."""
+    """The monitor in effect if a model has several: the oldest."""
     staying = [monitor for monitor in monitors if not monitor.deleting]
     return min(staying, key=lambda each: (format_time(each.meta.created) if each.meta.created else "", each.meta.name),
                default=None)  # fmt: skip
 
 
 class MonitorSpec(Spec):
-    model_name: Name = Field(description="The model that is watched; it has one monitor.")
+    model_name: Name = Field(description="The model to monitor. A model has at most one monitor.")
     tool: Annotated[str, AfterValidator(_word)] | None = Field(
-        None, description="`tensorboard` or `scalars`, our own viewer. Absent: by the model's framework."
+        None, description="`tensorboard`, or `scalars`, the built-in viewer. Default: by the model's framework."
     )
-    env: Annotated[tuple[EnvVar, ...], Most(256)] = Field(
-        (), description="Variables of its environment: values and references to secrets."
+    env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
+        (), description="Environment variables: values, or references to secrets."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from env.repeated(self.env, f"{at}.env")
+        yield from env.repeat_faults(self.env, f"{at}.env")
         if self.tool is not None and self.tool not in TOOLS:
             hint = suggestion(self.tool, TOOLS, "known")
-            yield Warn(f"{at}.tool", f"unknown tool '{self.tool}', so scalars are shown; {hint}")
+            yield Warn(f"{at}.tool", f"unknown tool '{self.tool}', so the built-in viewer is used; {hint}")
 
 
 class MonitorStatus(Status):
     """Conditions: `Accepted`, `Ready` (the tool answers)."""
 
-    url: str | None = Field(default=None, description="Where the tool is seen, by whoever may read the model.")
-    tool: str | None = Field(
-        default=None, description="What is shown: the tool that was asked for, or `scalars` in its place."
-    )
+    url: str | None = Field(default=None, description="Where to open the tool. Readers of the model have access.")
+    tool: str | None = Field(default=None, description="The tool in use: the requested one, or `scalars` in its place.")

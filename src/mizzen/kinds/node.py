@@ -1,4 +1,4 @@
-"""Node: a machine of the plane, in the cloud or at the edge. What it is selected by are its labels."""
+"""Node: a machine of the plane, in the cloud or at the edge. Specs select nodes by their labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mizzen.errors import Fault
 from mizzen.kinds.parts import one_of
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Spec, Status
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.serving import Layer
 from mizzen.kinds.text.quantities import Amount, Bytes
 
@@ -21,35 +21,35 @@ CAPABILITIES = ("containers", "gpus")
 
 def _host(address: str) -> str:
     if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[-._A-Za-z0-9]+)(:[0-9]{1,5})?", address):
-        raise ValueError(f"{address[:100]!r} is no address: host or host:port")
+        raise ValueError(f"{address[:100]!r} is not an address; expected host or host:port")
     return address
 
 
 class NodeSpec(Spec):
     layer: Layer = Field(description="`cloud` or `edge`.")
     address: Annotated[str, AfterValidator(_host)] | None = Field(
-        None, description="Where others reach it: host or host:port."
+        None, description="The address at which it is reachable: host or host:port."
     )
-    capabilities: Annotated[tuple[str, ...], Most(256)] = Field(
-        (), description="What its engine can do: `containers`, `gpus`."
+    capabilities: Annotated[tuple[str, ...], MaxItems(256)] = Field(
+        (), description="What its engine supports: `containers`, `gpus`."
     )
-    cpu: Amount | None = Field(None, description="Processors it offers. Absent: all it has.")
-    memory: Bytes | None = Field(None, description="Bytes of memory it offers, such as `16Gi`. Absent: all it has.")
-    gpus: int = Field(0, ge=0, le=64, description="GPUs it offers.")
+    cpu: Amount | None = Field(None, description="The CPUs it offers. Default: all.")
+    memory: Bytes | None = Field(None, description="The memory it offers, such as `16Gi`. Default: all.")
+    gpus: int = Field(0, ge=0, le=64, description="The number of GPUs it offers.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        repeated = dict(one_of.again(self.capabilities))
+        repeated = dict(one_of.repeats(self.capabilities))
         for index, capability in enumerate(self.capabilities):
             place = f"{at}.capabilities[{index}]"
             if index in repeated:
                 yield Fault(place, f"'{capability}' is given twice")
             elif capability not in CAPABILITIES:
                 yield Warn(place, f"unknown capability '{capability}'; {suggestion(capability, CAPABILITIES, 'known')}")
-        if self.gpus and "gpus" not in self.capabilities and context.whole(f"{at}.capabilities"):
-            yield Warn(f"{at}.gpus", "not used, because capabilities do not hold 'gpus'")
+        if self.gpus and "gpus" not in self.capabilities and context.is_complete(f"{at}.capabilities"):
+            yield Warn(f"{at}.gpus", "not used, because capabilities do not include 'gpus'")
 
 
 class NodeStatus(Status):
-    """Conditions: `Accepted`, `Ready` (it was heard of lately), `DiskRoom` (its disk takes more)."""
+    """Conditions: `Accepted`, `Ready` (it sent a heartbeat recently), `DiskRoom` (its disk has room)."""
 
-    last_heartbeat: str | None = Field(default=None, description="When it was last heard of, in UTC.")
+    last_heartbeat: str | None = Field(default=None, description="The time of its last heartbeat, in UTC.")

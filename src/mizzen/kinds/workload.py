@@ -1,4 +1,4 @@
-"""Workload, internal: run this command, here, so many times. Controllers write it; only an Engine acts on it."""
+"""Workload, an internal kind: a command to run, its place and its replicas. Controllers write it; an Engine runs it."""
 
 from __future__ import annotations
 
@@ -17,128 +17,133 @@ from mizzen.kinds.schema.resource import Part, Spec, Status
 from mizzen.kinds.text.quantities import Gpu, Resources
 
 EXIT_PERMANENT = 78
-"""Exit code of a process that cannot work however often it is started: it is not started again (sysexits EX_CONFIG)."""
+"""Exit code of a process that can never work, and so is not restarted (sysexits EX_CONFIG)."""
 
 EXIT_OUT_OF_MEMORY = 71
-"""Exit code of a process that was refused memory, and ended rather than go on with what it has (sysexits EX_OSERR)."""
+"""Exit code of a process that ran out of memory and exited rather than continue (sysexits EX_OSERR)."""
 
 RELOAD_REFUSED = "ReloadRefused"
 
 MODEL_LABEL = "mizzen.dev/model"
-"""Which model it serves: a label, so that what runs already can be given one without a restart."""
+"""The model it serves. A label, so that running Workloads can get one without a restart."""
 
-Spoken = Literal["v2", "v1", "seldon"]
-"""What something that answers HTTP can speak."""
+WireProtocol = Literal["v2", "v1", "seldon"]
+"""The protocols that an HTTP server of models can speak."""
 
 
 class Environment(Part):
-    """The Python packages that its processes find, and nothing else of ours but the runtime."""
+    """The Python packages of its processes. Of Mizzen's own packages, they see only the runtime."""
 
-    python: str = Field(default="", description="Which Python, such as `3.12`; empty: that of the plane.")
-    requirements: tuple[str, ...] = Field(
-        default=(), description="As for pip. numpy is added when it is not among them."
-    )
+    python: str = Field(default="", description="The Python version, such as `3.12`. Empty: that of the plane.")
+    requirements: tuple[str, ...] = Field(default=(), description="Requirements as for pip. numpy is added if missing.")
 
 
 class TrainingTask(Part):
-    """One attempt of one replica of a job set (purpose `train`). `runs.records.Task` is what becomes of it."""
+    """One attempt of one replica of a job set (purpose `train`). The engine turns it into a `runs.records.Task`."""
 
     job: str = Field(description="The TrainingJob.")
-    job_uid: str = Field(description="Its uid: where its files lie.")
-    model: str = Field(description="The model that is trained.")
-    version: str = Field(default="", description="The version whose code runs; empty: none.")
-    version_uid: str = Field(default="", description="Its uid.")
+    job_uid: str = Field(description="The uid of the job, which names the folder of its files.")
+    model: str = Field(description="The model to train.")
+    version: str = Field(default="", description="The version whose code to run. Empty: none.")
+    version_uid: str = Field(default="", description="The uid of the version.")
     replica: str = Field(description="Type and index, such as `worker-0`.")
     attempt: int = Field(
-        default=0, ge=0, description="Counted over the life of the job. Another one is another process."
+        default=0,
+        ge=0,
+        description="The number of the attempt, counted over the life of the job. Each attempt is a new process.",
     )
-    git: dict[str, str] | None = Field(default=None, description="Code that is in no artifacts: `repo` and `commit`.")
-    dataset: Dataset | None = Field(default=None, description="What is fetched before the command starts.")
-    hyperparameters: dict[str, Any] = Field(default_factory=dict, description="Handed to the code as JSON.")
+    git: dict[str, str] | None = Field(default=None, description="Code that is not in artifacts: `repo` and `commit`.")
+    dataset: Dataset | None = Field(default=None, description="The data to download before the command starts.")
+    hyperparameters: dict[str, Any] = Field(
+        default_factory=dict, description="Hyperparameters, passed to the code as JSON."
+    )
     cluster: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="host:port of all replicas, by type in lower case."
+        default_factory=dict, description="The host:port of all replicas, by type in lower case."
     )
-    framework: str = Field(default="", description="What trains it, as far as it is said.")
-    trusted: bool = Field(default=False, description="Whether what it saves may be unpickled.")
+    framework: str = Field(default="", description="The framework to train with, if it is known.")
+    trusted: bool = Field(default=False, description="Whether its checkpoints may be unpickled.")
 
 
 class WorkloadSpec(Spec):
-    """What every replica runs with, set by the engine beside `env` and `secretEnv`:
+    """The engine sets these variables for every replica, in addition to `env` and `secretEnv`:
 
     MIZZEN_SOCKET            where to listen for frames (purpose `serve`)
-    MIZZEN_PORT              where to answer HTTP, on 127.0.0.1 (purpose `answer`); the same is said by PORT,
+    MIZZEN_PORT              the HTTP port to listen on, on 127.0.0.1 (purpose `answer`); also set as PORT,
                              PREDICTIVE_UNIT_SERVICE_PORT and PREDICTIVE_UNIT_HTTP_SERVICE_PORT
-    MIZZEN_ARTIFACTS         a folder holding the artifacts at their paths
-    MIZZEN_ARTIFACTS_DIGEST  what they are called, by `running.files_digest`
+    MIZZEN_ARTIFACTS         the folder with the artifacts at their paths
+    MIZZEN_ARTIFACTS_DIGEST  their digest, by `workload_template.files_digest`
     MIZZEN_RELOADED          the folder to use instead, and
-    MIZZEN_RELOADED_DIGEST   what those are called, when it was begun with others and has been given these since
-    MIZZEN_TERMINATION_LOG   a file for the last words: why the process gave up
+    MIZZEN_RELOADED_DIGEST   its digest, if the process started with other files and got new ones since
+    MIZZEN_TERMINATION_LOG   a file for the reason why the process exited
     MIZZEN_DATA_DIR          the plane's data dir
     MIZZEN_THREADS           how many threads its libraries may use
-    MIZZEN_MEMORY            bytes of memory it may use; absent: as many as there are
-    CUDA_VISIBLE_DEVICES     which GPUs it may use, where the machine has any; empty: none
-    MIZZEN_GPU_MEMORY_SHARE  how much of the memory of each, up to 1
-    MIZZEN_GPU_MEMORY        the same in bytes, where the engine knows them
-    MIZZEN_ENVIRONMENT       what its environment is called, when it has one of its own
-    MIZZEN_TASK              a file that holds a `runs.records.Task` (purpose `train`), and
-    MIZZEN_ATTEMPT           which attempt it is,
-    MIZZEN_PYTHON            the interpreter that `python` is to its command,
-    MIZZEN_COMMAND_PYTHONPATH  where that finds modules beside its environment
+    MIZZEN_MEMORY            bytes of memory it may use; absent: all
+    CUDA_VISIBLE_DEVICES     the GPUs it may use, if the machine has any; empty: none
+    MIZZEN_GPU_MEMORY_SHARE  the share of the memory of each GPU, up to 1
+    MIZZEN_GPU_MEMORY        the same in bytes, if the engine knows them
+    MIZZEN_ENVIRONMENT       the name of its environment, if it has its own
+    MIZZEN_TASK              a file with a `runs.records.Task` (purpose `train`), and
+    MIZZEN_ATTEMPT           the number of the attempt,
+    MIZZEN_PYTHON            the interpreter that `python` means in its command,
+    MIZZEN_COMMAND_PYTHONPATH  where that interpreter finds modules outside its environment
 
-    With purpose `train` it is a runner of ours that is started, and `command` is what that runs. With purposes `answer`
-    and `show`, `$(NAME)` in `command` and in the values of `env` stands for a variable, as in Kubernetes: of the port,
-    or of `env`; never for one of `secretEnv`, whose values stand nowhere.
+    With purpose `train`, the engine starts a runner, which runs `command`. With purposes `answer` and `show`, `$(NAME)`
+    in `command` and in the values of `env` is replaced by a variable, as in Kubernetes: that of the port, or one of
+    `env`. Variables of `secretEnv` are never replaced, so that their values appear nowhere.
     """
 
     purpose: Literal["serve", "answer", "show", "train"] = Field(
-        description="What it is for: `serve`, it takes frames on a socket; `answer`, it answers HTTP on a port that it "
-        "is given; `show`, so does a tool for people; `train`, it does a task and ends."
+        description="`serve`: receives frames on a socket; `answer`: serves HTTP on the port it is given; `show`: a "
+        "tool for people, which also serves HTTP; `train`: runs a task and exits."
     )
-    command: tuple[str, ...] = Field(min_length=1, description="`python` as the first word is that of its environment.")
-    protocol: Spoken | None = Field(
-        None, description="What it speaks (purpose `answer`). Absent: it is asked, once for each process."
+    command: tuple[str, ...] = Field(
+        min_length=1, description="The command. `python` as its first word is the interpreter of its environment."
     )
-    model: str = Field("", description="The model whose readiness it is asked for (purpose `answer`).")
-    ready_path: str = Field("", description="What answers 200 once it is ready (purpose `show`).")
-    task: TrainingTask | None = Field(None, description="What is to be done (purpose `train`).")
+    protocol: WireProtocol | None = Field(
+        None, description="The protocol it speaks (purpose `answer`). Absent: each process is asked once."
+    )
+    model: str = Field("", description="The model whose readiness is checked (purpose `answer`).")
+    ready_path: str = Field("", description="The path that returns 200 once it is ready (purpose `show`).")
+    task: TrainingTask | None = Field(None, description="The task to run (purpose `train`).")
     working_dir: str | None = Field(
         None,
-        description="Where it is started (purposes `answer` and `train`), if that is the absolute path of a folder "
-        "that is there; else in a folder of its own.",
+        description="The working directory (purposes `answer` and `train`), if it is the absolute path of an existing "
+        "folder. Otherwise a folder of its own.",
     )
-    env: dict[str, str] = Field(default_factory=dict, description="Variables of its environment.")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment variables.")
     secret_env: dict[str, SecretKeyRef] = Field(
-        default_factory=dict, description="Variables whose values are those of secrets when a process is started."
+        default_factory=dict,
+        description="Environment variables with the values of secrets, read when a process starts.",
     )
     environment: Environment | None = Field(
-        None, description="What `python` finds; absent: what the plane itself is installed with."
+        None, description="The environment of `python`. Absent: that of the plane itself."
     )
-    artifacts: tuple[Artifact, ...] = Field((), description="Files that are laid out for it.")
+    artifacts: tuple[Artifact, ...] = Field((), description="The files it gets.")
     began: str = Field(
         "",
-        description="Digest of the files its processes were begun with, where they take those of `artifacts` without a "
-        "restart.",
+        description="The digest of the files that its processes started with, if they load those of `artifacts` "
+        "without a restart.",
     )
-    replicas: int = Field(1, ge=0, description="How many processes.")
-    resources: Resources | None = Field(None, description="What each of them may use.")
-    gpu: Gpu | None = Field(None, description="A share of one GPU for each of them, or a number of whole ones.")
-    restart: Literal["Always", "Never"] = Field("Always", description="Whether one that ended is started again.")
-    grace_seconds: float = Field(10, ge=0, description="Between TERM and KILL.")
+    replicas: int = Field(1, ge=0, description="The number of processes.")
+    resources: Resources | None = Field(None, description="The resources of each process.")
+    gpu: Gpu | None = Field(None, description="A share of one GPU for each process, or a number of whole GPUs.")
+    restart: Literal["Always", "Never"] = Field("Always", description="Whether a process that exited is restarted.")
+    grace_seconds: float = Field(10, ge=0, description="The time between SIGTERM and SIGKILL.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for name in self.secret_env:
             if name in self.env:
-                yield Fault(f"{at}.secretEnv.{name}", "is given in env, too")
+                yield Fault(f"{at}.secretEnv.{name}", "is also set in env")
         needed = {"answer": ("model", self.model), "show": ("readyPath", self.ready_path), "train": ("task", self.task)}
         for purpose, (field, value) in needed.items():
             if (self.purpose == purpose) != bool(value):
-                yield Fault(f"{at}.{field}", f"is needed with purpose {purpose}, and with no other")
+                yield Fault(f"{at}.{field}", f"required with purpose {purpose}, and not possible with others")
         if self.protocol and self.purpose != "answer":
-            yield Fault(f"{at}.protocol", "is for purpose answer only")
+            yield Fault(f"{at}.protocol", "only possible with purpose answer")
         if self.working_dir and self.purpose not in ("answer", "train"):
-            yield Fault(f"{at}.workingDir", "is for purposes answer and train only")
+            yield Fault(f"{at}.workingDir", "only possible with purposes answer and train")
         if self.purpose == "train" and (self.replicas > 1 or self.restart == "Always"):
-            yield Fault(at, "a task is done by one process, and whether again is for its job to say")
+            yield Fault(at, "a task has one process, and its job decides about restarts")
 
 
 ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping", "ended"]
@@ -146,50 +151,51 @@ ReplicaState = Literal["starting", "ready", "waiting", "failed", "stopping", "en
 
 class ReplicaStatus(Part):
     """
-    starting ──hello──> ready ──no longer wanted──> stopping ──> (gone)      (hello: or 200, of what answers HTTP)
+    starting ──hello──> ready ──no longer wanted──> stopping ──> (gone)      (hello: or 200 from an HTTP server)
         ^                 │
         ├── replaced ─────┤
         └── waiting <─────┴── exit    (back-off)
-            failed                    (exit 78, or its files cannot be had: never again)
+            failed                    (exit 78, or its files are unavailable: no restart)
 
-    With purpose `train`: starting (it brings code and data) ──> ready (the command runs) ──> ended; `waiting` before.
+    With purpose `train`: starting (fetches code and data) ──> ready (the command runs) ──> ended; `waiting` before.
 
-    Only a replica that is not wanted any more is stopping: one that ends to be started anew comes back at its address.
+    Only a replica that is no longer wanted is stopping: one that exits to be restarted comes back at its address.
     """
 
-    index: int = Field(description="Which one, counted from 0.")
-    state: ReplicaState = Field(description="Where it is in its life.")
+    index: int = Field(description="The index of the replica, counted from 0.")
+    state: ReplicaState = Field(description="The state of the replica.")
     address: str = Field(
         default="",
-        description="unix:<path>, where the replica takes frames; or http://127.0.0.1:<port>, where it answers.",
+        description="Where it listens: unix:<path> for frames, or http://127.0.0.1:<port> for HTTP.",
     )
-    pid: int | None = Field(default=None, description="Of its process.")
-    restarts: int = Field(default=0, description="How often it was started again.")
+    pid: int | None = Field(default=None, description="The id of its process.")
+    restarts: int = Field(default=0, description="How often it was restarted.")
     exit_code: int | None = Field(
-        default=None, description="Of the last exit; killed by signal s is 128 + s; absent when unknown."
+        default=None, description="The code of the last exit; 128 + s if killed by signal s; absent if unknown."
     )
     reason: str = Field(
         default="",
-        description="One word for why it is not ready, where there is one: `SecretNotFound`, `OutOfMemory`, "
-        "`BuildingEnvironment`, `EnvironmentFailed`. Of one that is ready: `ReloadRefused`, it goes on with the files "
-        "it has.",
+        description="Why it is not ready, in one word: `SecretNotFound`, `OutOfMemory`, `BuildingEnvironment`, "
+        "`EnvironmentFailed`. If it is ready: `ReloadRefused`, it keeps the files it has.",
     )
-    message: str = Field(default="", description="Why it is not ready, in a person's words.")
-    files: str = Field(default="", description="Digest of the files it answers with, as it said; empty: it did not.")
-    reloads: bool = Field(default=False, description="Whether it takes other files without a restart.")
+    message: str = Field(default="", description="Why it is not ready, for people.")
+    files: str = Field(
+        default="", description="The digest of the files it serves, as it reported; empty if it did not."
+    )
+    reloads: bool = Field(default=False, description="Whether it can load other files without a restart.")
     protocol: str = Field(
-        default="", description="What it speaks: `v2`, `v1` or `seldon`, of one that answers HTTP and has said so."
+        default="", description="The protocol it speaks, `v2`, `v1` or `seldon`, if it serves HTTP and has reported it."
     )
-    attempt: int | None = Field(default=None, description="Of a task: which attempt all of this is about.")
-    started: str | None = Field(default=None, description="Of a task: when its command was started, in UTC.")
-    ended: str | None = Field(default=None, description="Of a task: when it ended by itself, in UTC.")
+    attempt: int | None = Field(default=None, description="For a task: the attempt that this describes.")
+    started: str | None = Field(default=None, description="For a task: when its command started, in UTC.")
+    ended: str | None = Field(default=None, description="For a task: when it exited, in UTC.")
     retry: bool = Field(
-        default=False, description="Of a task that ended: it was not its command that failed; another attempt may do."
+        default=False, description="For a task that ended: its command did not fail, so another attempt may succeed."
     )
 
 
 class WorkloadStatus(Status):
     """Condition `Available`: at least one replica is ready."""
 
-    replicas: tuple[ReplicaStatus, ...] = Field(default=(), description="Each process.")
-    signature: Signature | None = Field(default=None, description="What they take and give, as the last one said.")
+    replicas: tuple[ReplicaStatus, ...] = Field(default=(), description="The state of each process.")
+    signature: Signature | None = Field(default=None, description="Their inputs and outputs, as last reported.")

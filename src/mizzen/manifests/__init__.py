@@ -1,8 +1,7 @@
-"""Files people write, as objects to send.
+"""Manifests: files that people write, read as objects to send.
 
-Here: strict YAML and JSON (`parsing`, `plain_yaml`), the apiVersions and kinds that files may name (`aliases`), files,
-folders and texts as documents (`reader`), what is wrong or odd with them (`lint`), how live objects differ
-(`canonical`), and graphs of others as ours (`importing`). The same for the CLI, the SDK and, as far as bodies
-go, for the server.
-Not here: HTTP, and what the fields of a kind mean (`kinds`).
+Here: strict YAML and JSON (`strict_parse`, `strict_yaml`), accepted apiVersions and kinds (`api_versions`), files,
+folders and texts as documents (`reader`), their faults and warnings (`lint`), and the difference to live objects
+(`canonical`). The CLI and the SDK use it, and the server does for request bodies.
+Not here: HTTP, the meaning of fields (`kinds`), and imports from other platforms (`importers`).
 """

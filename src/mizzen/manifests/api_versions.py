@@ -1,6 +1,6 @@
-"""The apiVersions and kinds that files may name, and what they are read as. Pure.
+"""The apiVersions and kinds that manifests may use, and what they are read as. Pure.
 
-A matter of reading files only: neither home serves these groups, which on a cluster may belong to other products.
+Only readers of files accept them: no API of ours serves these groups, which on a cluster may belong to other products.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ MLSPEC: Final = "serving.mlspec.org/v1alpha2"
 
 
 @dataclass(frozen=True, slots=True)
-class Alias:
+class ApiVersionAlias:
     kinds: tuple[str, ...]
     meant: str = ""
-    """What its author most likely meant to write; using this one draws a warning."""
+    """The apiVersion that the author most likely meant; using this one causes a warning."""
 
 
-ALIASES: Final[Mapping[str, Alias]] = {
-    MLSPEC: Alias(("MLGraph",)),
-    "sedna.io/v1alpha1": Alias(("InferenceModel", "TrainingModel")),
-    OAM: Alias(("Application", "Initializer")),
-    "serving.mlpsepc.org/v1alpha1": Alias(("MLGraph",), meant=MLSPEC),
-    "mlgraph.org/v1alpha1": Alias(("MLGraph",), meant=MLSPEC),
+ALIASES: Final[Mapping[str, ApiVersionAlias]] = {
+    MLSPEC: ApiVersionAlias(("MLGraph",)),
+    "sedna.io/v1alpha1": ApiVersionAlias(("InferenceModel", "TrainingModel")),
+    OAM: ApiVersionAlias(("Application", "Initializer")),
+    "serving.mlpsepc.org/v1alpha1": ApiVersionAlias(("MLGraph",), meant=MLSPEC),
+    "mlgraph.org/v1alpha1": ApiVersionAlias(("MLGraph",), meant=MLSPEC),
 }
 
 
 def resolve(api_version: Any, kind: Any) -> tuple[Kind | None, Findings]:
-    """The kind that is meant; None when that cannot be told. All faults and warnings of the two fields."""
+    """The kind, or None if it cannot be determined, and all faults and warnings of the two fields."""
     found, kind_faults = _kind(kind)
     return found, Findings.of((*_api_version(api_version, kind), *kind_faults))
 
@@ -68,20 +68,20 @@ def _alias(given: str, kind: Any) -> Iterator[Finding]:
 
 def _kind(given: Any) -> tuple[Kind | None, tuple[Fault, ...]]:
     if given in (None, ""):
-        return None, (Fault("kind", f"required; kinds are {', '.join(_WRITTEN)}"),)
+        return None, (Fault("kind", f"required; kinds are {', '.join(_WRITABLE_KINDS)}"),)
     if not isinstance(given, str):
         return None, (Fault("kind", f"must be a text; quote it: '{given}'"),)
     found = _FILE_KINDS.get(given)
     if found is None:
-        # What was most likely meant is examined, too, so that one typo hides no other faults.
+        # The closest kind is examined, too, so that one typo does not hide other faults.
         close = close_to(given, _FILE_KINDS)
         meant = _FILE_KINDS[close] if close else None
-        return meant, (Fault("kind", f"unknown '{given}'; {suggestion(given, tuple(_WRITTEN), 'kinds')}"),)
+        return meant, (Fault("kind", f"unknown '{given}'; {suggestion(given, tuple(_WRITABLE_KINDS), 'kinds')}"),)
     return found, ()
 
 
 def _possible(kind: Any) -> tuple[str, ...]:
-    """The apiVersions to write for this kind; for one that is none, all."""
+    """The valid apiVersions for this kind; all of them if the kind is unknown."""
     carrying = [
         name for name, alias in ALIASES.items() if not alias.meant and (kind in alias.kinds or kind not in _FILE_KINDS)
     ]
@@ -91,4 +91,4 @@ def _possible(kind: Any) -> tuple[str, ...]:
 _FILE_KINDS: Final[Mapping[str, Kind]] = {
     name: kind for kind in catalog.KINDS for name in (kind.name, *kind.other_names)
 }
-_WRITTEN: Final = tuple(name for name, kind in _FILE_KINDS.items() if not kind.internal)
+_WRITABLE_KINDS: Final = tuple(name for name, kind in _FILE_KINDS.items() if not kind.internal)

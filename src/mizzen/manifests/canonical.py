@@ -1,4 +1,4 @@
-"""What people decide about an object, in one form: to compare a file with what a plane has. Pure."""
+"""The user-written part of an object in a canonical form, to compare a file with a live object. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from mizzen.kinds.schema.resource import ACTOR_ANNOTATION
 
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 NOT_WRITTEN: Final = frozenset({ACTOR_ANNOTATION, LAST_APPLIED})
-"""Annotations that nobody writes into a file."""
+"""Annotations that tools set, and that files do not contain."""
 
 
-def written(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Labels, annotations and spec; what is empty is left out."""
+def user_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Labels, annotations and spec, without empty ones."""
     metadata = data.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     kept = {key: value for key, value in annotations.items() if key not in NOT_WRITTEN}
@@ -23,15 +23,15 @@ def written(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def text(data: Mapping[str, Any]) -> str:
-    """As YAML, keys in order: equal objects have equal texts."""
+    """As YAML with sorted keys, so that equal objects have equal texts."""
     import yaml
 
-    parts = {key: value for key, value in written(data).items() if value}
+    parts = {key: value for key, value in user_fields(data).items() if value}
     return yaml.safe_dump(parts, sort_keys=True, allow_unicode=True, width=120) if parts else ""
 
 
 def difference(live: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, source: str) -> str:
-    """From what is live to what the file wants, as a unified diff; empty when applying it would change nothing."""
+    """A unified diff from the live object to the file; empty if applying the file would change nothing."""
     name = f"{wanted['kind']}/{wanted['metadata']['name']}"
     before = text(live).splitlines(keepends=True) if live is not None else []
     after = text(wanted).splitlines(keepends=True)

@@ -1,6 +1,6 @@
-"""All that is wrong or odd with documents, as far as they alone can tell. Pure.
+"""All faults and warnings of documents that can be found without a plane. Pure.
 
-A plane finds the same and, knowing other objects, perhaps more.
+A plane finds the same and, since it knows other objects, perhaps more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
     "embedded": frozenset(),
     "cluster": frozenset({"containers", "gpus"}),
 }
-"""What the engine of each home can do; without it a manifest is accepted, too, with a warning."""
+"""What the engine of each kind of plane supports. A manifest that needs more is accepted with a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +35,23 @@ class Checked:
 def lint(
     documents: Sequence[Document], capabilities: Collection[str] = (), namespace: str = DEFAULT_NAMESPACE
 ) -> list[Checked]:
-    """What is found of each document, in their order. `namespace` is for those that name none."""
+    """The findings of each document, in order. `namespace` applies to documents without one."""
     context = Context(capabilities=frozenset(capabilities), namespace=namespace)
     checked = []
-    for document, again in zip(documents, repeated(documents, namespace), strict=True):
-        found = Findings.of((*document.faults, *document.warnings, *_examined(document, context), *again))
+    for document, again in zip(documents, repeat_warnings(documents, namespace), strict=True):
+        found = Findings.of((*document.faults, *document.warnings, *_examine(document, context), *again))
         faults = tuple(_as_written(fault, document.unquoted) for fault in found.faults)
-        checked.append(Checked(document, faults, _worth_telling(found)))
+        checked.append(Checked(document, faults, _useful_warnings(found)))
     return checked
 
 
-def repeated(documents: Sequence[Document], namespace: str = DEFAULT_NAMESPACE) -> list[tuple[Warn, ...]]:
-    """For each document, whether an earlier one is the same object."""
+def repeat_warnings(documents: Sequence[Document], namespace: str = DEFAULT_NAMESPACE) -> list[tuple[Warn, ...]]:
+    """For each document, a warning if an earlier one is the same object."""
     seen: dict[tuple[str, str, str], Document] = {}
     return [tuple(_again(document, namespace, seen)) for document in documents]
 
 
-def _examined(document: Document, context: Context) -> Iterator[Finding]:
+def _examine(document: Document, context: Context) -> Iterator[Finding]:
     kind, data = document.kind, document.data
     if data:
         yield from unknown(data, TOP)
@@ -61,7 +61,7 @@ def _examined(document: Document, context: Context) -> Iterator[Finding]:
             yield _name_fault(document.metadata.get("name"))
         return
     if kind.internal:
-        yield Fault("kind", f"{kind.name} is internal: the plane writes it, people only read it")
+        yield Fault("kind", f"{kind.name} is internal: only the plane writes it, users can read it")
         return
     spec = data["spec"]
     if not isinstance(spec, Mapping):
@@ -82,8 +82,8 @@ def _examined(document: Document, context: Context) -> Iterator[Finding]:
             yield finding
 
 
-def _worth_telling(found: Findings) -> tuple[Warn, ...]:
-    """What is odd about a spec helps to mend it, or says how it is taken; not when it is refused for other reasons."""
+def _useful_warnings(found: Findings) -> tuple[Warn, ...]:
+    """Warnings about a spec help to fix it, or say how it is read. They are dropped if only other parts have faults."""
     if not found.faults or any(_of_the_spec(fault) for fault in found.faults):
         return found.warnings
     return tuple(warning for warning in found.warnings if not _of_the_spec(warning))
@@ -104,14 +104,14 @@ def _again(document: Document, namespace: str, seen: dict[tuple[str, str, str], 
     identity = (document.kind.name, str(document.metadata.get("namespace") or namespace), document.name)
     first = seen.setdefault(identity, document)
     if first is not document:
-        yield Warn("metadata.name", f"{document} is also in {first.where}; applied in this order, the last one stays")
+        yield Warn("metadata.name", f"{document} is also in {first.where}; applied in this order, the last one wins")
 
 
 _NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a name\b.*")
 
 
 def _as_written(fault: Fault, unquoted: Mapping[str, str]) -> Fault:
-    """With what stands in the file, not with what YAML made of it: `yes`, not `True`."""
+    """The fault with the text of the file, not with the value that YAML made of it: `yes`, not `True`."""
     written, said = unquoted.get(fault.path), _NO_TEXT.fullmatch(fault.message)
     if written is None or said is None:
         return fault

@@ -1,6 +1,6 @@
-"""Files, folders, stdin and texts, as documents: each one object, converted to what a plane is sent.
+"""Reads files, folders, stdin and texts as documents: each is one object, in the form that a plane accepts.
 
-Nothing is lost on the way: a text that cannot be read is a document with that fault, so that the others are looked at.
+A text that cannot be read becomes a document with that fault, so that the others are still checked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.findings import Findings, Warn
 from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.manifests import api_versions, nulls, strict_parse
-from mizzen.manifests.strict_yaml import Loaded
+from mizzen.manifests.strict_yaml import LoadedDocument
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
@@ -25,20 +25,20 @@ STDIN: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object that somebody wrote."""
+    """One object of a manifest."""
 
     source: str
-    """The file's path; `stdin`; or what else tells where it is from."""
+    """The path of the file, `stdin`, or another description of its origin."""
     line: int
-    """Where it begins there, from 1; 0 where there are no lines."""
+    """The line where it begins, from 1; 0 if there are no lines."""
     data: Mapping[str, Any]
-    """To be sent: of `mizzen.dev/v1alpha1`, with the kind's own name. Empty when it cannot be read."""
+    """The object to send, in `mizzen.dev/v1alpha1` with the kind's own name. Empty if it cannot be read."""
     warnings: tuple[Warn, ...] = ()
     faults: tuple[Fault, ...] = ()
     kind: Kind | None = None
-    """The one meant, also when it was misspelt; None when that cannot be told."""
+    """The kind, even if it was misspelled; None if it cannot be determined."""
     unquoted: Mapping[str, str] = field(default_factory=dict)
-    """See `plain_yaml.Loaded`."""
+    """See `strict_yaml.LoadedDocument`."""
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -56,30 +56,30 @@ class Document:
 
     @property
     def place(self) -> str:
-        """Where it is and what, for messages; only where, when it cannot be read at all."""
+        """Its origin and identity, for messages; only its origin if it cannot be read."""
         if self.data:
             return f"{self.where}: {self}"
         return self.source if self.line == 1 else self.where
 
     def __str__(self) -> str:
-        """`Kind/name`, as far as it is known."""
+        """`Kind/name`, as far as known."""
         kind = self.kind.name if self.kind else str(self.data.get("kind") or "object")
         return f"{kind}/{self.name or '?'}"
 
 
 def read(place: str | os.PathLike[str]) -> list[Document]:
-    """The documents of a file, of all manifests in a folder, or of stdin (`-`). NotFound when there are none."""
+    """The documents of a file, of all manifests in a folder, or of stdin (`-`). Raises NotFound if there are none."""
     found = [document for source, text in texts(place) for document in read_text(text, source)]
     if not found:
         raise NotFound(
             f"no objects in {'stdin' if place == STDIN else Path(place)}",
-            hint="a file holds YAML or JSON; of a folder *.yaml, *.yml and *.json are read",
+            hint="a file must contain YAML or JSON; in a folder, *.yaml, *.yml and *.json are read",
         )
     return found
 
 
 def texts(place: str | os.PathLike[str]) -> Iterator[tuple[str, str | bytes]]:
-    """What a file, all manifests in a folder, or stdin hold, each with where it is from."""
+    """The texts of a file, of all manifests in a folder, or of stdin, each with its origin."""
     if place == STDIN:
         yield "stdin", _stdin()
         return
@@ -98,13 +98,13 @@ def read_text(text: str | bytes, source: str = "text") -> list[Document]:
 
 
 def read_data(data: Mapping[str, Any] | Iterable[Mapping[str, Any]], source: str = "object") -> list[Document]:
-    """The documents of plain data that a program made."""
+    """The documents of plain data."""
     objects = [data] if isinstance(data, Mapping) else list(data)
-    return [document for one in objects for document in _documents(source, Loaded(one, 0))]
+    return [document for one in objects for document in _documents(source, LoadedDocument(one, 0))]
 
 
 def manifests_in(folder: Path) -> Iterator[Path]:
-    """*.yaml, *.yml and *.json at every depth, sorted; what is hidden (.git, .mizzen) stays so."""
+    """*.yaml, *.yml and *.json at every depth, sorted; hidden files and folders (.git, .mizzen) are skipped."""
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in sorted(files) if name.endswith(SUFFIXES) and not name.startswith("."))
@@ -121,12 +121,12 @@ def _content(file: Path) -> bytes:
 
 def _stdin() -> str:
     if sys.stdin is None:
-        raise BadRequest("stdin is closed", hint="give a file, or send one: … < file.yaml")
+        raise BadRequest("stdin is closed", hint="pass a file, or redirect one: … < file.yaml")
     return sys.stdin.read()
 
 
-def _documents(source: str, loaded: Loaded) -> Iterator[Document]:
-    """One; or, of a list such as `mizzen get -o yaml` prints, each of its items."""
+def _documents(source: str, loaded: LoadedDocument) -> Iterator[Document]:
+    """One document; or each item of a list such as `mizzen get -o yaml` prints."""
     value = loaded.value
     if not isinstance(value, Mapping):
         fault = Fault("", f"must be an object, not {strict_parse.type_name(value)}")
@@ -137,28 +137,28 @@ def _documents(source: str, loaded: Loaded) -> Iterator[Document]:
             unquoted = {
                 path.removeprefix(start): text for path, text in loaded.unquoted.items() if path.startswith(start)
             }
-            yield from _documents(source, Loaded(item, loaded.line, unquoted))
+            yield from _documents(source, LoadedDocument(item, loaded.line, unquoted))
     else:
         yield _document(source, loaded)
 
 
-def _document(source: str, loaded: Loaded) -> Document:
+def _document(source: str, loaded: LoadedDocument) -> Document:
     kind, found = api_versions.resolve(loaded.value.get("apiVersion"), loaded.value.get("kind"))
     data = {"apiVersion": API_VERSION, "kind": "", **loaded.value}
     data["apiVersion"] = API_VERSION
     data["metadata"] = {} if data.get("metadata") is None else data["metadata"]
     data["spec"] = {} if data.get("spec") is None else data["spec"]
-    data.pop("status", None)  # people send back what they got
+    data.pop("status", None)  # people send back objects as they received them
     if kind is not None:
         data["kind"] = kind.name
-        data["spec"] = nulls.filled(kind.spec, data["spec"])
+        data["spec"] = nulls.fill_present(kind.spec, data["spec"])
     odd = tuple(_read_otherwise(loaded.unquoted, data))
     found = Findings.of((*found, *odd))
     return Document(source, loaded.line, data, found.warnings, found.faults, kind, loaded.unquoted)
 
 
 def _read_otherwise(unquoted: Mapping[str, str], data: Mapping[str, Any]) -> Iterator[Warn]:
-    """Texts that kubectl would take for something else."""
+    """A warning for each text that kubectl would read as another type."""
     for path, text in unquoted.items():
         if text in ("y", "Y", "n", "N") and not path.startswith("status"):
             truth = "true" if text in "yY" else "false"

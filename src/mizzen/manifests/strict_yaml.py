@@ -1,7 +1,7 @@
-"""YAML as far as JSON goes, built from the parser's events: no aliases, no tags of other types, bounded depth.
+"""The JSON subset of YAML, built from the parser's events: no aliases, no tags of other types, bounded depth.
 
-Why not a stock loader: aliases let a few lines expand to gigabytes, the fast loaders overflow the C stack on deep
-nesting, and all of them take the last of repeated keys and make dates of text.
+Why not a stock loader: with aliases, a few lines expand to gigabytes. The fast loaders overflow the C stack on deep
+nesting. All of them use the last of repeated keys, and turn text into dates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from yaml.nodes import ScalarNode
 from yaml.resolver import Resolver
 
 DEPTH = 100
-"""How deep JSON and YAML may be nested."""
+"""The deepest nesting of JSON and YAML."""
 
 _CORE = "tag:yaml.org,2002:"
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -24,18 +24,18 @@ _ELSEWHERE_NO_TEXT = frozenset({"y", "Y", "n", "N"})
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedDocument:
     """One document of a text."""
 
     value: Any
     line: int
-    """Where it begins, from 1."""
+    """The line where it begins, from 1."""
     unquoted: Mapping[str, str] = field(default_factory=dict)
-    """By path, what stands there without quotes and became no text (`yes`, `010`), or would not for kubectl (`y`)."""
+    """By path, unquoted values that are not read as text (`yes`, `010`), or not by kubectl (`y`)."""
 
 
 def load(text: str) -> Any:
-    """The one document in `text`. ValueError or yaml.YAMLError say what is wrong, and where."""
+    """The one document in `text`. Raises ValueError or yaml.YAMLError with the fault and its position."""
     builder = _Builder()
     for event in yaml.parse(text, Loader=_Parser):
         if isinstance(event, yaml.DocumentStartEvent) and builder.documents:
@@ -44,13 +44,13 @@ def load(text: str) -> Any:
     return builder.root
 
 
-def load_all(text: str) -> Iterator[Loaded]:
-    """Each document in `text`, empty ones left out. Errors as of `load`, when they are reached."""
+def load_all(text: str) -> Iterator[LoadedDocument]:
+    """Each document in `text` that is not empty. Raises the errors of `load` when it reaches them."""
     builder = _Builder(noting=True)
     for event in yaml.parse(text, Loader=_Parser):
         builder.take(event)
         if isinstance(event, yaml.DocumentEndEvent) and builder.root is not None:
-            yield Loaded(builder.root, builder.line, builder.unquoted)
+            yield LoadedDocument(builder.root, builder.line, builder.unquoted)
 
 
 class _Builder:
@@ -62,7 +62,7 @@ class _Builder:
         self._noting = noting
         self._open: list[dict[str, Any] | list[Any]] = []
         self._keys: list[str | None] = []
-        """For each open collection the key whose value comes next; None in lists, and before a key."""
+        """For each open collection, the key whose value comes next; None in lists, and before a key."""
         self._resolver = Resolver()
         self._constructor = SafeConstructor()
 
@@ -106,7 +106,7 @@ class _Builder:
             parent[key] = value
             self._keys[-1] = None
         elif not isinstance(value, str):
-            raise _fault(f"the key {_written(value, event)} is no text; quote it", event)
+            raise _fault(f"the key {_source_text(value, event)} is not a text; quote it", event)
         elif value in parent:
             raise _fault(f"the key '{value}' is repeated", event)
         else:
@@ -116,7 +116,7 @@ class _Builder:
         tag = event.tag
         if tag in (None, "!"):
             tag = self._resolver.resolve(ScalarNode, event.value, event.implicit)  # type: ignore[no-untyped-call]
-            if tag not in _SCALARS:  # a date, or one of YAML's signs: to us a text
+            if tag not in _SCALARS:  # a date, or a special YAML symbol: read as text
                 return event.value
         if tag not in _SCALARS:
             raise _fault(f"the type {tag} is not supported", event)
@@ -128,7 +128,7 @@ class _Builder:
             self.unquoted[self._path(written)] = written
 
     def _path(self, written: str) -> str:
-        """Of the scalar that comes next; a key has the path of what it will name."""
+        """The path of the next scalar; a key has the path of its value."""
         if not self._open:
             return ""
         above = [
@@ -149,7 +149,7 @@ _SCALARS: dict[str, Any] = {
 }
 
 
-def _written(value: Any, event: Any) -> str:
+def _source_text(value: Any, event: Any) -> str:
     return repr(event.value) if isinstance(event, yaml.ScalarEvent) else f"{value!r}"
 
 

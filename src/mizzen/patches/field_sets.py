@@ -1,7 +1,7 @@
 """Sets of fields of a JSON document, as field managers own them.
 
-A field is a path of names. Objects are owned member by member; lists and everything else are owned whole, which is how
-Kubernetes treats a CRD that says nothing else. An object without members is a field by itself.
+A field is a path of names. Objects are owned member by member; lists and all other values are owned as a whole, as
+Kubernetes does for a CRD without list types. An object without members is a field by itself.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Path = tuple[str, ...]
 Fields = frozenset[Path]
 
 _SELF = "."
-"""In FieldsV1: the object itself, beside its members."""
+"""In FieldsV1: the object itself, in addition to its members."""
 
 
 def leaves(document: Any) -> Fields:
@@ -21,8 +21,8 @@ def leaves(document: Any) -> Fields:
     return frozenset(path for path, _ in _values(document, ()))
 
 
-def differing(old: Any, new: Any) -> tuple[Fields, Fields]:
-    """The fields that are new or have another value in `new`, and those of `old` that are not there any more."""
+def diff(old: Any, new: Any) -> tuple[Fields, Fields]:
+    """The fields that are new or changed in `new`, and the fields of `old` that are missing from it."""
     before, after = dict(_values(old, ())), dict(_values(new, ()))
     changed = {path for path, value in after.items() if path not in before or not same(before[path], value)}
     return frozenset(changed), frozenset(before.keys() - after.keys())
@@ -49,7 +49,7 @@ MISSING = object()
 
 
 def value_at(document: Any, path: Path) -> Any:
-    """MISSING when there is none."""
+    """The value at a path; MISSING if there is none."""
     here = document
     for name in path:
         if not isinstance(here, Mapping) or name not in here:
@@ -58,25 +58,25 @@ def value_at(document: Any, path: Path) -> Any:
     return here
 
 
-class Overlaps:
-    """Answers whether a path is one of some paths, or within one of them, or holds one. Costs the path's length."""
+class PathOverlaps:
+    """A set of paths that tests whether a path equals, is within, or contains one of them, in linear time."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._paths = frozenset(paths)
         self.above = frozenset(path[:length] for path in self._paths for length in range(1, len(path)))
-        """Paths that hold one of them, and are none."""
+        """The proper prefixes of the paths."""
 
     def __contains__(self, path: Path) -> bool:
         return path in self.above or self.holder(path) is not None
 
     def holder(self, path: Path) -> Path | None:
-        """The one of them that is the path, or that it is within."""
+        """The path of the set that equals or contains `path`."""
         starts = (path[:length] for length in range(1, len(path) + 1))
         return next((start for start in starts if start in self._paths), None)
 
 
 def without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container[Path] = ()) -> dict[str, Any]:
-    """The document without these fields, and without objects that had no other members, unless they are to be kept."""
+    """The document without these fields, and without objects that become empty, unless they are in `keep`."""
     return _without(document, paths, keep, ())
 
 
@@ -97,7 +97,7 @@ def _without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container
 
 
 def to_wire(paths: Iterable[Path]) -> dict[str, Any]:
-    """FieldsV1 of Kubernetes."""
+    """The paths in the FieldsV1 form of Kubernetes."""
     tree: dict[str, Any] = {}
     for path in sorted(paths):
         here = tree
@@ -108,14 +108,14 @@ def to_wire(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _lean(tree: dict[str, Any]) -> dict[str, Any]:
-    """A field without members needs no mark that it is owned itself."""
+    """The tree without the self marks of fields that have no members."""
     return {
         name: {} if name == _SELF or set(inner) == {_SELF} else _lean(inner) for name, inner in sorted(tree.items())
     }
 
 
 def from_wire(tree: Any) -> Fields:
-    """Lenient: what is not a field name (keys and values of lists, of other servers) stands for the list it is in."""
+    """Lenient: entries that are not field names (list keys and values of other servers) stand for their list."""
     return frozenset(_read(tree, ()))
 
 

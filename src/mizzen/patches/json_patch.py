@@ -1,7 +1,7 @@
-"""JSON patch, RFC 6902: a list of operations at places that JSON pointers (RFC 6901) name, all of them or none.
+"""JSON patch, RFC 6902: a list of operations at JSON pointers (RFC 6901), applied all or none.
 
-A few operations can say very much: each copy doubles what it copies, each insertion moves a whole list, each move nests
-something once more. What all of a patch may do is counted while it is done.
+A short patch can cause much work: a copy may double the document, an insertion shifts a whole list, a move nests a
+value deeper. The work of a patch is counted and limited while it is applied.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from mizzen.patches.field_sets import same
 
 MOST_OPERATIONS: Final = 10_000
 MOST_COPIED: Final = 3 << 20
-"""Bytes as JSON that all copies of a patch make together, as in Kubernetes."""
+"""Total bytes, as JSON, that the copies of a patch may produce, as in Kubernetes."""
 MOST_SHIFTED: Final = 100_000_000
-"""Items of lists that make or take room, in all of a patch: each operation at the front of a list of 10,000 fits."""
+"""Total list items that a patch may shift: enough for every operation at the front of a list of 10,000."""
 DEPTH: Final = 100
-"""Levels below the top that the result may have: as many as any body."""
+"""The deepest nesting of the result, the same as for any body."""
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _ESCAPE = re.compile(r"~(?![01])")
 
 
-def patched(document: Any, operations: Any) -> Any:
+def apply_patch(document: Any, operations: Any) -> Any:
     """A new document; the argument is not changed.
 
-    BadRequest: these are no operations. Invalid: they do not fit this document, or a `test` among them failed, or it
-    would be nested too deeply. TooLarge: they are more work than any change is worth.
+    Raises BadRequest if the operations are not valid. Raises Invalid if they do not fit the document, a `test` failed,
+    or the result would be nested too deeply. Raises TooLarge if they cause too much work.
     """
     if not isinstance(operations, list):
-        raise BadRequest("a JSON patch is a list of operations")
+        raise BadRequest("a JSON patch must be a list of operations")
     if len(operations) > MOST_OPERATIONS:
-        raise BadRequest(f"a JSON patch has at most {MOST_OPERATIONS:,} operations, this one {len(operations):,}")
-    work = _Work(copy.deepcopy(document))
+        raise BadRequest(f"a JSON patch may have at most {MOST_OPERATIONS:,} operations, not {len(operations):,}")
+    work = _PatchState(copy.deepcopy(document))
     for number, operation in enumerate(operations):
         try:
             work.do(operation)
-        except _Misfit as error:
+        except _DoesNotFit as error:
             raise Invalid(f"operation {number} of the JSON patch does not fit: {error}") from error
         except _Unreadable as error:
             raise BadRequest(f"operation {number} of the JSON patch: {error}") from error
@@ -49,18 +49,18 @@ def patched(document: Any, operations: Any) -> Any:
             hint = "send a merge patch, or the whole object"
             raise TooLarge(f"up to operation {number} the JSON patch {error}", hint=hint) from error
     if _too_deep(work.document):
-        raise Invalid(f"the JSON patch makes more than {DEPTH} levels")
+        raise Invalid(f"the JSON patch produces more than {DEPTH} levels")
     return work.document
 
 
 def copies(operations: Any) -> bool:
-    """Whether there may be much to do, however short they are."""
+    """Whether the operations contain a copy, and so may cause much work even if they are short."""
     return isinstance(operations, list) and any(
         isinstance(operation, Mapping) and operation.get("op") == "copy" for operation in operations
     )
 
 
-class _Misfit(Exception):
+class _DoesNotFit(Exception):
     pass
 
 
@@ -72,8 +72,8 @@ class _TooMuch(Exception):
     pass
 
 
-class _Work:
-    """The document on its way to the result, and what was spent on it."""
+class _PatchState:
+    """The document while operations are applied, and the work done so far."""
 
     def __init__(self, document: Any) -> None:
         self.document = document
@@ -110,7 +110,7 @@ class _Work:
         if source == path:
             return
         if path[: len(source)] == source:
-            raise _Misfit(f"{_text(source)} cannot be moved into itself")
+            raise _DoesNotFit(f"{_text(source)} cannot be moved into itself")
         self._take(source)
         self._insert(path, value)
 
@@ -118,7 +118,7 @@ class _Work:
         path = _pointer(operation, "path")
         value = _at(self.document, _pointer(operation, "from"))
         if _too_deep(value):
-            raise _Misfit(f"it makes more than {DEPTH} levels")
+            raise _DoesNotFit(f"it produces more than {DEPTH} levels")
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         self._copied += len(text.encode(errors="surrogatepass"))
         if self._copied > MOST_COPIED:
@@ -128,7 +128,7 @@ class _Work:
     def test(self, operation: Mapping[str, Any]) -> None:
         path, value = _pointer(operation, "path"), _value(operation)
         if not same(_at(self.document, path), value):
-            raise _Misfit(f"{_text(path)} is not {json.dumps(value)[:200]}")
+            raise _DoesNotFit(f"{_text(path)} is not {json.dumps(value)[:200]}")
 
     def _insert(self, path: tuple[str, ...], value: Any) -> None:
         if not path:
@@ -142,7 +142,7 @@ class _Work:
         elif isinstance(parent, dict):
             parent[last] = value
         else:
-            raise _Misfit(f"{_text(path[:-1])} is neither an object nor a list")
+            raise _DoesNotFit(f"{_text(path[:-1])} is neither an object nor a list")
 
     def _take(self, path: tuple[str, ...]) -> None:
         if not path:
@@ -159,17 +159,17 @@ class _Work:
     def _shift(self, items: list[Any], place: int) -> None:
         self._shifted += len(items) - place
         if self._shifted > MOST_SHIFTED:
-            raise _TooMuch(f"moves more than {MOST_SHIFTED:,} items of lists to make room, or to close gaps")
+            raise _TooMuch(f"shifts more than {MOST_SHIFTED:,} list items")
 
 
-_OPERATIONS: Final[Mapping[str, Callable[[_Work, Mapping[str, Any]], None]]] = {
-    "add": _Work.add, "remove": _Work.remove, "replace": _Work.replace, "move": _Work.move, "copy": _Work.copy,
-    "test": _Work.test,
+_OPERATIONS: Final[Mapping[str, Callable[[_PatchState, Mapping[str, Any]], None]]] = {
+    "add": _PatchState.add, "remove": _PatchState.remove, "replace": _PatchState.replace,
+    "move": _PatchState.move, "copy": _PatchState.copy, "test": _PatchState.test,
 }  # fmt: skip
 
 
 def _too_deep(document: Any) -> bool:
-    """Level by level: Python's own stack would end before a document does that moves have nested."""
+    """Level by level, since recursion would overflow the stack on a document that moves have nested."""
     level = [document]
     for _ in range(DEPTH + 1):
         level = [inner for value in level if isinstance(value, dict | list) for inner in _inner(value)]
@@ -190,16 +190,16 @@ def _at(document: Any, path: tuple[str, ...]) -> Any:
         elif isinstance(here, dict) and step in here:
             here = here[step]
         else:
-            raise _Misfit(f"there is no {_text(path[: depth + 1])}")
+            raise _DoesNotFit(f"there is no {_text(path[: depth + 1])}")
     return here
 
 
 def _index(items: list[Any], step: str, beyond: int = 0) -> int:
-    """`beyond`: how far behind the last item it may point."""
+    """`beyond`: how far past the last item it may point."""
     if not _INDEX.fullmatch(step):
-        raise _Misfit(f"'{step}' is no place in a list")
+        raise _DoesNotFit(f"'{step}' is not a list index")
     if int(step) >= len(items) + beyond:
-        raise _Misfit(f"a list of {len(items)} has no place {step}")
+        raise _DoesNotFit(f"a list of {len(items)} has no index {step}")
     return int(step)
 
 
@@ -208,7 +208,7 @@ def _pointer(operation: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(text, str):
         raise _Unreadable(f"{name} is required, as a JSON pointer")
     if (text and not text.startswith("/")) or _ESCAPE.search(text):
-        raise _Unreadable(f"{name}={text!r} is no JSON pointer; write it like /spec/replicas")
+        raise _Unreadable(f"{name}={text!r} is not a JSON pointer; write it like /spec/replicas")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:])
 
 

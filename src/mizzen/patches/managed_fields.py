@@ -1,11 +1,11 @@
-"""Who owns which field: `metadata.managedFields`, and apply as several people do it to one object.
+"""Field ownership: `metadata.managedFields`, and server-side apply by several managers of one object.
 
-Whoever applies a document owns the fields in it. A field that another manager owns with another value is a conflict,
-unless it is taken by force; the same value is shared. What somebody applied before and now leaves out goes, unless
-another manager owns it too. All other writes make their writer the owner of what they change; of those who wrote so,
-the last few are told apart.
+A manager that applies a document owns its fields. A field that another manager owns with another value is a conflict,
+unless the apply is forced; with the same value, both own it. A field that a manager applied before and now leaves out
+is removed, unless another manager owns it, too. All other writes make their writer the owner of the changed fields; of
+those writers, only the most recent are kept apart.
 
-Documents are what can be owned of an object: what names it, and what the server keeps, is left out by the caller.
+Documents contain only what can be owned: callers leave out the identity of an object and server-set fields.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mizzen.patches.field_sets import Fields, Path
 Operation = Literal["Apply", "Update"]
 
 MOST_UPDATERS = 10
-"""Managers that wrote by other ways than apply. Of more the oldest become one, as in Kubernetes: every client has a
-name, and entries would pile up in objects that live long."""
+"""Managers that wrote by other means than apply. The oldest beyond that are merged into one, as in Kubernetes:
+otherwise entries would pile up in long-lived objects, since every client has its own name."""
 ANCIENT = "ancient-changes"
 
 
@@ -39,25 +39,25 @@ class Manager:
 
 
 @dataclass(frozen=True, slots=True)
-class Clash:
-    """A field that somebody applies with another value than its owner gave it."""
+class FieldConflict:
+    """A field that is applied with another value than that of its owner."""
 
     path: Path
     owner: Manager
 
 
-class Clashes(Exception):
-    def __init__(self, clashes: tuple[Clash, ...]) -> None:
+class FieldConflicts(Exception):
+    def __init__(self, clashes: tuple[FieldConflict, ...]) -> None:
         super().__init__(f"{len(clashes)} conflicts")
         self.clashes = clashes
 
 
-def applied(
+def apply(
     live: Mapping[str, Any], managers: Iterable[Manager], wanted: Mapping[str, Any], by: str, *, time: str, force: bool
 ) -> tuple[dict[str, Any], tuple[Manager, ...]]:
-    """The object as it is after `by` applied `wanted`, and who owns what then. Raises Clashes.
+    """The object after `by` applied `wanted`, and its managers. Raises Clashes.
 
-    An object that is not there yet is an empty `live` without managers.
+    For an object that does not exist yet, `live` is empty and there are no managers.
     """
     managers = tuple(managers)
     owned = field_sets.leaves(wanted)
@@ -65,37 +65,37 @@ def applied(
     others = [manager for manager in managers if manager is not before]
     clashes = tuple(_clashes(live, wanted, owned, others))
     if clashes and not force:
-        raise Clashes(clashes)
+        raise FieldConflicts(clashes)
     taken = {(clash.owner.name, clash.owner.operation, clash.path) for clash in clashes}
     left = [
         replace(one, owned=frozenset(path for path in one.owned if (one.name, one.operation, path) not in taken))
         for one in others
     ]
-    result = _merged(live, wanted)
+    result = _merge(live, wanted)
     if before is not None:
         staying = owned.union(*(other.owned for other in left))
-        holding = field_sets.Overlaps(staying).above
+        holding = field_sets.PathOverlaps(staying).above
         gone = [path for path in before.owned if path not in staying and path not in holding]
         result = field_sets.without(result, gone, keep=staying)
     mine = Manager(by, "Apply", time, owned)
     if before is not None and before.owned == owned and field_sets.same(result, dict(live)):
-        mine = before  # saying the same again changes nothing, not even the time
+        mine = before  # applying the same again changes nothing, not even the time
     return result, _tidy(_in_place(managers, [*left, mine]), result)
 
 
-def updated(
+def update(
     old: Mapping[str, Any], managers: Iterable[Manager], new: Mapping[str, Any], by: str, *, time: str
 ) -> tuple[Manager, ...]:
-    """Who owns what after `by` made `new` of `old` by any other write than apply."""
-    changed, gone = field_sets.differing(old, new)
-    lost = field_sets.Overlaps(changed | gone)
+    """The managers after `by` changed `old` to `new` by any write other than apply."""
+    changed, gone = field_sets.diff(old, new)
+    lost = field_sets.PathOverlaps(changed | gone)
     managers = tuple(managers)
     left = [replace(one, owned=frozenset(path for path in one.owned if path not in lost)) for one in managers]
     if changed or gone:
         held = next((one.owned for one in left if one.is_(by, "Update")), frozenset[Path]())
         left = [one for one in left if not one.is_(by, "Update")]
         left.append(Manager(by, "Update", time, held | changed))
-    return _few(_tidy(_in_place(managers, left), new))
+    return _merge_oldest(_tidy(_in_place(managers, left), new))
 
 
 def to_wire(managers: Iterable[Manager], api_version: str, subresource: str = "") -> list[dict[str, Any]]:
@@ -110,7 +110,7 @@ def to_wire(managers: Iterable[Manager], api_version: str, subresource: str = ""
 
 
 def from_wire(entries: Any, subresource: str = "") -> tuple[Manager, ...]:
-    """Those who wrote through this subresource. Lenient: entries that say nothing we know are passed over."""
+    """The managers that wrote through this subresource. Lenient: unknown entries are skipped."""
     found = []
     for entry in entries if isinstance(entries, list | tuple) else ():
         if not isinstance(entry, Mapping) or (entry.get("subresource") or "") != subresource:
@@ -124,43 +124,45 @@ def from_wire(entries: Any, subresource: str = "") -> tuple[Manager, ...]:
 
 def _clashes(
     live: Mapping[str, Any], wanted: Mapping[str, Any], owned: Fields, others: Iterable[Manager]
-) -> Iterable[Clash]:
-    applied_now = field_sets.Overlaps(owned)
+) -> Iterable[FieldConflict]:
+    applied_now = field_sets.PathOverlaps(owned)
     for other in others:
         for path in sorted(other.owned):
             if path in applied_now and not _agree(live, wanted, path, applied_now):
-                yield Clash(path, other)
+                yield FieldConflict(path, other)
 
 
-def _agree(live: Mapping[str, Any], wanted: Mapping[str, Any], theirs: Path, applied_now: field_sets.Overlaps) -> bool:
-    """Would what is applied leave this field as it is?"""
+def _agree(
+    live: Mapping[str, Any], wanted: Mapping[str, Any], theirs: Path, applied_now: field_sets.PathOverlaps
+) -> bool:
+    """Whether applying `wanted` would leave this field unchanged."""
     there = field_sets.value_at(live, theirs)
     if there is field_sets.MISSING:
-        return True  # owned by name only; nothing is taken from anybody
+        return True  # owned by name only; no manager loses a value
     mine = applied_now.holder(theirs)
     if mine is None:
-        return isinstance(there, Mapping)  # members are applied: they join an object, and would replace anything else
+        return isinstance(there, Mapping)  # applied members join an object, but would replace any other value
     before, after = field_sets.value_at(live, mine), field_sets.value_at(wanted, mine)
     joins = isinstance(before, Mapping) and isinstance(after, Mapping) and not after
     return joins or field_sets.same(before, after)
 
 
-def _merged(live: Any, wanted: Any) -> Any:
+def _merge(live: Any, wanted: Any) -> Any:
     if not (isinstance(live, Mapping) and isinstance(wanted, Mapping)):
         return wanted
     if not wanted:
-        return dict(live)  # an object without members asks that there be one
-    return {**live, **{name: _merged(live.get(name), value) for name, value in wanted.items()}}
+        return dict(live)  # an empty object only requires that an object exists
+    return {**live, **{name: _merge(live.get(name), value) for name, value in wanted.items()}}
 
 
 def _in_place(before: Iterable[Manager], now: Iterable[Manager]) -> list[Manager]:
-    """In the order there was, new ones last: another order would be a change."""
+    """In their previous order, new ones last, since another order would count as a change."""
     places = {(one.name, one.operation): place for place, one in enumerate(before)}
     return sorted(now, key=lambda one: places.get((one.name, one.operation), len(places)))
 
 
 def _tidy(managers: Iterable[Manager], document: Mapping[str, Any]) -> tuple[Manager, ...]:
-    """Without fields that are not there any more, and without managers who own nothing."""
+    """The managers without fields that no longer exist, and without those that own nothing."""
     held = (
         replace(
             manager,
@@ -173,8 +175,8 @@ def _tidy(managers: Iterable[Manager], document: Mapping[str, Any]) -> tuple[Man
     return tuple(manager for manager in held if manager.owned)
 
 
-def _few(managers: tuple[Manager, ...]) -> tuple[Manager, ...]:
-    """With the oldest of too many updaters as one, which stands where the first of them stood."""
+def _merge_oldest(managers: tuple[Manager, ...]) -> tuple[Manager, ...]:
+    """The managers with excess updaters merged: the oldest become one, in the place of the first of them."""
     updaters = [one for one in managers if one.operation == "Update"]
     excess = len(updaters) - MOST_UPDATERS
     if excess <= 0:

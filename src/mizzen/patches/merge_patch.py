@@ -1,4 +1,4 @@
-"""Merge patch, RFC 7396: an object says what changes in an object, null takes a field away, all else replaces."""
+"""Merge patch, RFC 7396: an object changes members of an object, null removes a field, any other value replaces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def merged(document: Any, patch: Any) -> Any:
+def merge(document: Any, patch: Any) -> Any:
     """A new document; neither argument is changed."""
     if not isinstance(patch, Mapping):
         return patch
@@ -15,5 +15,5 @@ def merged(document: Any, patch: Any) -> Any:
         if change is None:
             result.pop(name, None)
         else:
-            result[name] = merged(result.get(name), change)
+            result[name] = merge(result.get(name), change)
     return result

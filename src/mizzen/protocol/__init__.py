@@ -1,5 +1,5 @@
-"""The languages of the data plane: V2 messages, tensors, and the frames between gateway and runtime.
+"""The protocols of the data plane: V2 and V1 messages, tensors, and the frames between gateway and runtime.
 
-Here: encoding and decoding, no sockets. `frames` and `msgpack` need the standard library only, because a runtime may
-live in an environment that has nothing else of ours.
+Here: encoding and decoding, no sockets. `frames` needs only the standard library, because a runtime may run in an
+environment without our dependencies.
 """

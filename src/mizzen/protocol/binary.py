@@ -1,8 +1,8 @@
-"""The binary tensor extension of V2: data as bytes behind the JSON, whose length a header tells.
+"""The binary tensor extension of V2: raw data follows the JSON, whose length is in a header.
 
-An input then has `parameters.binary_data_size` in place of `data`; its bytes follow in the order of the inputs. Outputs
-come back the same way where they are asked for so: all of them by `binary_data_output` of the request, single ones by
-`binary_data` of the output.
+An input then has `parameters.binary_data_size` in place of `data`; the bytes follow in the order of the inputs. Outputs
+come back the same way on request: all of them with `binary_data_output` of the request, single ones with `binary_data`
+of the output.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _NOT_OFFERED = {
     "classification": "ask for probabilities as an output",
     "shared_memory_region": "the answer carries the data",
 }
-"""Parameters of outputs that would be answered wrongly if they were overlooked."""
+"""Output parameters that would cause wrong answers if they were ignored."""
 
 
 class OpenTensor(msgspec.Struct, gc=False):
-    """An input whose data may be elsewhere."""
+    """An input whose data may be outside the JSON."""
 
     name: v2.Name
     shape: v2.Shape
@@ -48,21 +48,23 @@ _decode = msgspec.json.Decoder(BinaryRequest).decode
 
 
 def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
-    """The request and the entries of its inputs. `length` is what the header says. ValueError is for the caller."""
+    """Return the request and its input entries. `length`: value of the header. Raises ValueError for the caller."""
     size = int(length) if _DIGITS.fullmatch(length) else -1
     if not 0 < size <= len(body):
-        raise ValueError(f"header Inference-Header-Content-Length: expected a number from 1 to {len(body)}, the body's")
+        raise ValueError(
+            f"header Inference-Header-Content-Length: expected a number from 1 to {len(body)}, the length of the body"
+        )
     text = body[:size]
     datas: list[memoryview] | None = None
     if size > json_precheck.LARGE:
-        text, datas = json_precheck.skim(text)
-    request = v2.read(_decode, text)
+        text, datas = json_precheck.split_large(text)
+    request = v2.decode_with(_decode, text)
     v2.check(request.inputs, request.outputs)
     rest = memoryview(body)[size:]
     entries: list[v2.Entry] = []
     at = 0
     for place, tensor in enumerate(request.inputs):
-        size = _size(tensor, place)
+        size = _size_of(tensor, place)
         if size < 0:
             assert not isinstance(tensor.data, msgspec.UnsetType)
             data = memoryview(tensor.data) if datas is None else datas[place]
@@ -71,23 +73,23 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
             entries.append((tensor.name, tensor.datatype, tensor.shape, framing.JSON, data))
             continue
         if at + size > len(rest):
-            told = v2.cited(str(size))
+            announced = v2.shorten(str(size))
             raise ValueError(
-                f"inputs[{place}].parameters.binary_data_size: {told} bytes, of which {len(rest) - at} came"
+                f"inputs[{place}].parameters.binary_data_size: {announced} bytes, but only {len(rest) - at} arrived"
             )
         entries.append((tensor.name, tensor.datatype, tensor.shape, framing.RAW, rest[at : at + size]))
         at += size
     if at != len(rest):
-        raise ValueError(f"the body has {len(rest) - at} bytes more than its inputs say")
+        raise ValueError(f"the body has {len(rest) - at} bytes more than its inputs announce")
     return request, entries
 
 
-def _size(tensor: OpenTensor, place: int) -> int:
-    """Of its bytes; -1 when its data is in the JSON."""
+def _size_of(tensor: OpenTensor, place: int) -> int:
+    """Return the size of the raw data; -1 if the data is in the JSON. Raises ValueError."""
     size = (tensor.parameters or {}).get("binary_data_size")
     if size is None:
         if isinstance(tensor.data, msgspec.UnsetType):
-            raise ValueError(f"inputs[{place}].data: is missing, and so is parameters.binary_data_size")
+            raise ValueError(f"inputs[{place}].data and parameters.binary_data_size are both missing")
         return -1
     if tensor.data is not msgspec.UNSET:
         raise ValueError(f"inputs[{place}]: has both data and parameters.binary_data_size")
@@ -96,9 +98,9 @@ def _size(tensor: OpenTensor, place: int) -> int:
     return size
 
 
-def raw_outputs(parameters: dict[str, Any] | None, outputs: list[v2.RequestedOutput] | None) -> bool | list[str]:
-    """Which outputs are wanted as bytes: True for all, [] for none. ValueError for what is no answer to that."""
-    every = _flag(parameters, "binary_data_output", "parameters", default=False)
+def raw_outputs_of(parameters: dict[str, Any] | None, outputs: list[v2.RequestedOutput] | None) -> bool | list[str]:
+    """Return which outputs are requested as raw bytes: True for all, [] for none. Raises ValueError."""
+    every = _read_flag(parameters, "binary_data_output", "parameters", default=False)
     if not outputs:
         return every or []
     names = []
@@ -106,22 +108,22 @@ def raw_outputs(parameters: dict[str, Any] | None, outputs: list[v2.RequestedOut
         where = f"outputs[{at}].parameters"
         for name, instead in _NOT_OFFERED.items():
             if output.parameters and name in output.parameters:
-                raise ValueError(f"{where}.{name}: is not offered here; {instead}")
-        if _flag(output.parameters, "binary_data", where, default=every):
+                raise ValueError(f"{where}.{name}: is not supported; {instead}")
+        if _read_flag(output.parameters, "binary_data", where, default=every):
             names.append(output.name)
     return len(names) == len(outputs) or names
 
 
-def _flag(parameters: dict[str, Any] | None, name: str, where: str, *, default: bool) -> bool:
+def _read_flag(parameters: dict[str, Any] | None, name: str, where: str, *, default: bool) -> bool:
     value = default if parameters is None else parameters.get(name, default)
     if not isinstance(value, bool):
         raise ValueError(f"{where}.{name}: expected true or false")  # noqa: TRY004 - bad data, not a bad call
     return value
 
 
-def answer(head: bytes, id_json: bytes, payload: bytes) -> tuple[bytes, int]:
-    """The body of an answer with raw outputs, and the length of its JSON. `payload` is as in a REPLY frame."""
+def render_answer(head: bytes, id_json: bytes, payload: bytes) -> tuple[bytes, int]:
+    """Return the body of an answer with raw outputs, and the length of its JSON. `payload`: as in a REPLY frame."""
     (length,) = _LENGTH.unpack_from(payload)
     start = _LENGTH.size + length
-    text = v2.answer(head, id_json, payload[_LENGTH.size : start])
+    text = v2.render_answer(head, id_json, payload[_LENGTH.size : start])
     return text + memoryview(payload)[start:], len(text)

@@ -1,4 +1,4 @@
-"""JSON as it is, read and written by msgspec where it is installed, else by `json`: with the same strictness."""
+"""Strict JSON, by msgspec if it is installed, else by `json` with the same strictness."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 
-def parse_plainly(text: bytes) -> Any:
-    """Any JSON. Numbers out of range may come as infinite ones."""
+def parse_with_stdlib(text: bytes) -> Any:
+    """Parse any JSON. Numbers out of range may become infinite."""
     value = loads(text)
-    json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no text
+    json.dumps(value, ensure_ascii=False).encode()  # rejects unpaired surrogates
     return value
 
 
 def loads(text: bytes) -> Any:
-    """Of UTF-8 only, and without NaN and Infinity."""
-    return json.loads(str(text, "utf-8"), parse_constant=_no_constant)
+    """Parse UTF-8 JSON without NaN and Infinity."""
+    return json.loads(str(text, "utf-8"), parse_constant=_reject_constant)
 
 
-def write_plainly(value: Any) -> bytes:
+def write_with_stdlib(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
 
 
-def _no_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _fastest() -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
+def _pick_codec() -> tuple[Callable[[bytes], Any], Callable[[Any], bytes]]:
     try:
         import msgspec
-    except ImportError:  # a runtime needs no more than numpy
-        return parse_plainly, write_plainly
+    except ImportError:  # a runtime requires only numpy
+        return parse_with_stdlib, write_with_stdlib
     return msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
 
 
-parse, write = _fastest()
+parse, write = _pick_codec()

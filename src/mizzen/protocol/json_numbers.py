@@ -1,7 +1,7 @@
-"""Long lists of numbers in JSON, straight into an array: no Python object is made for each of them.
+"""Parses long JSON lists of numbers straight into an array, without a Python object per number.
 
-Only where simdjson is installed, and only for what it reads without a doubt; the rest is read, or refused with a word
-about what is wrong, by whoever asks here first.
+Only if simdjson is installed, and only for unambiguous input; the caller parses everything else, or rejects it with an
+explanation.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 try:
     import simdjson
-except ImportError:  # a runtime needs no more than numpy
+except ImportError:  # a runtime requires only numpy
     simdjson = None  # type: ignore[assignment]
 
-LONG = 4 << 10
-"""Bytes of text from which on it is worth it."""
+MIN_BYTES = 4 << 10
+"""Shorter texts are not worth it."""
 
 
-def doubles(text: bytes, count: int) -> NDArray[Any] | None:
-    """The numbers of a flat list of so many. None: it is not certain that it is one."""
-    if simdjson is None or len(text) < LONG or text.find(b"[", text.find(b"[") + 1) >= 0:
-        return None  # what is nested would be flattened
+def parse_doubles(text: bytes, count: int) -> NDArray[Any] | None:
+    """Parse a flat list of `count` numbers. None: the text may be something else."""
+    if simdjson is None or len(text) < MIN_BYTES or text.find(b"[", text.find(b"[") + 1) >= 0:
+        return None  # nested lists would be flattened
     try:
         parsed = simdjson.Parser().parse(text)
         if not isinstance(parsed, simdjson.Array):

@@ -1,9 +1,8 @@
-"""The JSON of large V2 requests, looked over before objects are made of it: a body of a few bytes per object would
-become many times its size in memory, and meanwhile nobody else would be answered.
+"""Splits large V2 requests in JSON before decoding them. A body with a few bytes per object would grow many times in
+memory, and block all other requests meanwhile.
 
-What is heavy stays bytes: a look costs one pass over the body and a bounded number of objects, whatever is in it. What
-a request says beside the data of its inputs is put together again as a text of its own, which is short, and is read by
-those who read small requests.
+Tensor data stays bytes: the split costs one pass over the body and a bounded number of objects, whatever is in it. The
+rest of the request is reassembled as a short JSON text, which the decoder of small requests reads.
 """
 
 from __future__ import annotations
@@ -17,34 +16,34 @@ import msgspec
 from mizzen.protocol import v2
 
 LARGE = 16 << 10
-"""Bytes of a text from which on it is looked over: less cannot become much."""
-MOST_SAID = 256 << 10
-"""Bytes that a request may have beside the data of its inputs."""
+"""Texts from this size on are split; smaller ones cannot grow large."""
+MAX_METADATA_BYTES = 256 << 10
+"""Maximum bytes of a request without the data of its inputs."""
 
-_Some = msgspec.Raw | msgspec.UnsetType
+_OptionalRaw = msgspec.Raw | msgspec.UnsetType
 
 
 class _Tensor(msgspec.Struct, gc=False):
-    """In the order it is written in again."""
+    """Fields in the order in which they are written again."""
 
-    name: _Some = msgspec.UNSET
-    shape: _Some = msgspec.UNSET
-    datatype: _Some = msgspec.UNSET
-    parameters: _Some = msgspec.UNSET
-    data: _Some = msgspec.UNSET
+    name: _OptionalRaw = msgspec.UNSET
+    shape: _OptionalRaw = msgspec.UNSET
+    datatype: _OptionalRaw = msgspec.UNSET
+    parameters: _OptionalRaw = msgspec.UNSET
+    data: _OptionalRaw = msgspec.UNSET
 
 
-def mark(place: int) -> bytes:
-    """Stands where the data of an input was."""
+def placeholder_of(place: int) -> bytes:
+    """Return the text that replaces the data of an input."""
     return b"[%d]" % place
 
 
-def skim(text: bytes) -> tuple[bytes, list[memoryview]]:
-    """What it says beside its data, as JSON with a mark for each list of data; and the data of each input, empty where
-    there is none. ValueError, worded for the caller, when it says too much or cannot be read.
+def split_large(text: bytes) -> tuple[bytes, list[memoryview]]:
+    """Return the request as JSON with a placeholder for each list of data, and the data of each input, empty if there
+    is none. Raises ValueError for the caller if the rest is too large or invalid.
     """
-    seen = v2.read(_decoder(), text)
-    said = _Said()
+    seen = v2.decode_with(_decoder(), text)
+    said = _FieldBudget()
     datas: list[memoryview] = []
     tensors: list[bytes] = []
     if seen.inputs is not msgspec.UNSET:
@@ -52,26 +51,26 @@ def skim(text: bytes) -> tuple[bytes, list[memoryview]]:
             tensor = getattr(seen.inputs, f"at{place}")
             if tensor is msgspec.UNSET:
                 break
-            fields = said.fields(f"inputs[{place}].", tensor, ("name", "shape", "datatype", "parameters"))
+            fields = said.encode_fields(f"inputs[{place}].", tensor, ("name", "shape", "datatype", "parameters"))
             data = memoryview(b"") if tensor.data is msgspec.UNSET else memoryview(tensor.data)
             if data:
-                fields.append(b'"data":%b' % (mark(place) if data[0] == _BRACKET else b"0"))
+                fields.append(b'"data":%b' % (placeholder_of(place) if data[0] == _BRACKET else b"0"))
             datas.append(data)
             tensors.append(b"{%b}" % b",".join(fields))
-    fields = said.fields("", seen, ("id", "parameters", "outputs"))
+    fields = said.encode_fields("", seen, ("id", "parameters", "outputs"))
     if seen.inputs is not msgspec.UNSET:
         fields.append(b'"inputs":[%b]' % b",".join(tensors))
     return b"{%b}" % b",".join(fields), datas
 
 
-class _Said:
-    """Counts."""
+class _FieldBudget:
+    """Limits the bytes of all fields together."""
 
     def __init__(self) -> None:
         self._bytes = 0
 
-    def fields(self, where: str, given: msgspec.Struct, names: tuple[str, ...]) -> list[bytes]:
-        """Those that are there, as JSON."""
+    def encode_fields(self, where: str, given: msgspec.Struct, names: tuple[str, ...]) -> list[bytes]:
+        """Return the fields that are present, as JSON. Raises ValueError beyond the limit."""
         fields = []
         for name in names:
             value = getattr(given, name)
@@ -79,10 +78,10 @@ class _Said:
                 continue
             view = memoryview(value)
             self._bytes += len(view)
-            if self._bytes > MOST_SAID:
+            if self._bytes > MAX_METADATA_BYTES:
                 raise ValueError(
-                    f"{where}{name}: {len(view)} bytes are too many; beside the data of its inputs,"
-                    f" a request may have {MOST_SAID} in all"
+                    f"{where}{name}: {len(view)} bytes are too many; without the data of its inputs,"
+                    f" a request may have {MAX_METADATA_BYTES} in all"
                 )
             fields.append(b'"%b":%b' % (name.encode(), bytes(view)))
         return fields
@@ -90,8 +89,8 @@ class _Said:
 
 @cache
 def _decoder() -> Callable[[bytes], Any]:
-    """An array of fields and not a list: it is given up at the first tensor too many, where a list would be made whole
-    before it is found too long.
+    """Decodes inputs as an array of fields rather than a list: it fails at the first excess tensor, whereas a list
+    would be built completely before it is found too long.
     """
     places = [(f"at{place}", _Tensor | msgspec.UnsetType, msgspec.UNSET) for place in range(v2.MAX_TENSORS)]
     tensors = msgspec.defstruct("_Tensors", places, array_like=True, forbid_unknown_fields=True, gc=False)
@@ -99,7 +98,7 @@ def _decoder() -> Callable[[bytes], Any]:
         "_Request",
         [
             ("inputs", tensors | msgspec.UnsetType, msgspec.UNSET),
-            *((name, _Some, msgspec.UNSET) for name in ("id", "parameters", "outputs")),
+            *((name, _OptionalRaw, msgspec.UNSET) for name in ("id", "parameters", "outputs")),
         ],
         gc=False,
     )

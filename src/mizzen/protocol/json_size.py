@@ -1,8 +1,8 @@
-"""How much a large JSON text holds, counted before anything of it is decoded.
+"""Counts the lists and objects of a large JSON text before it is decoded.
 
-Decoding makes an object of every `[]` and `{}`, dozens of bytes for two, in seconds during which the model answers
-nobody. So what cannot be right, or would take too many objects, is refused by its brackets and commas, which are
-counted in a thousandth of the time. A text that passes may still be wrong: this only bounds what finding out costs.
+Decoding creates an object for every `[]` and `{}`: dozens of bytes for two, and seconds during which the model answers
+no other request. Counting brackets and commas takes a thousandth of the time, and is enough to reject texts that are
+wrong or need too many objects. A text that passes may still be invalid: this only bounds the cost of finding out.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 import numpy as np
 
 LARGE = 64 << 10
-"""Bytes of text from which on it is worth counting."""
-MOST_LISTS = 1_000_000
-"""Inner lists and objects of one text. Elements are not bounded: they are as many as was asked for."""
+"""Texts from this size on are worth counting."""
+MAX_LISTS = 1_000_000
+"""Maximum inner lists and objects of one text. Elements are not limited: the request announces how many there are."""
 
 _PIECE = 1 << 20
 
 
-def containers(text: bytes) -> int:
-    """The lists and objects of a text, with the outermost. If that is few enough, those in strings may count, too."""
-    return _counted(text, b"[{")
+def count_containers(text: bytes) -> int:
+    """Count lists and objects, including the outermost. Below MAX_LISTS, brackets in strings may count too."""
+    return _count(text, b"[{")
 
 
-def lists(text: bytes) -> int:
-    """As `containers`, of lists only."""
-    return _counted(text, b"[")
+def count_lists(text: bytes) -> int:
+    """Like `count_containers`, for lists only."""
+    return _count(text, b"[")
 
 
-def _counted(text: bytes, signs: bytes) -> int:
+def _count(text: bytes, signs: bytes) -> int:
     found = sum(text.count(sign) for sign in signs)
-    if found <= MOST_LISTS or b'"' not in text:
+    if found <= MAX_LISTS or b'"' not in text:
         return found
     plain = text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
     found, inside = 0, 0

@@ -1,7 +1,7 @@
-"""The elements of tensors as plain values, without numpy: in lists, nested lists, and little-endian bytes.
+"""Tensor elements as plain Python values, without numpy: flat lists, nested lists, and little-endian bytes.
 
-A gateway has numpy only once it needs it for something large; tensors of a few elements are also quicker so. What does
-not fit is a ValueError in the words of `tensors`.
+A gateway imports numpy only for large tensors; small ones are also faster without it. Invalid data raises ValueError
+with the same messages as `tensors`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 Leaf = type[bool] | type[int] | type[float] | type[str]
-"""What an element is in JSON."""
+"""The type of an element in JSON."""
 
 MAX_RANK = 32
 
@@ -21,25 +21,25 @@ CODES = {
     "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q", "INT8": "b", "INT16": "h", "INT32": "i",
     "INT64": "q", "FP16": "e", "FP32": "f", "FP64": "d",
 }  # fmt: skip
-"""How `struct` calls them. BYTES has no code: its elements each follow their u32 length."""
+"""Format codes of `struct`. BYTES has none: each element follows its u32 length."""
 LEAVES: dict[str, Leaf] = {
     "BYTES": str,
     **{name: bool if name == "BOOL" else float if name.startswith("FP") else int for name in CODES},
 }
-WORDS: dict[Leaf, str] = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
+LEAF_NAMES: dict[Leaf, str] = {bool: "booleans", int: "integers", float: "numbers", str: "strings"}
 
 _PLAIN: tuple[tuple[str, set[type]], ...] = (
     ("INT64", {int}), ("FP64", {int, float}), ("BOOL", {bool}), ("BYTES", {str, bytes}),
 )  # fmt: skip
 _LENGTH = struct.Struct("<I")
 _FEW = 64
-"""Elements up to which what packs and unpacks them is kept."""
+"""Up to this many elements, the Struct is cached."""
 
 
-def flattened(datatype: str | None, value: Any) -> tuple[str, list[int], list[Any]]:
-    """Datatype, shape and elements of lists that are nested evenly; without a datatype, that of what is in them.
+def flatten(datatype: str | None, value: Any) -> tuple[str, list[int], list[Any]]:
+    """Return datatype, shape and elements of evenly nested lists. Without a datatype, it is derived from the elements.
 
-    Whether numbers are in the range of the datatype is not looked at.
+    Does not check that numbers are in the range of the datatype. Raises ValueError.
     """
     shape: list[int] = []
     level = value
@@ -63,55 +63,55 @@ def flattened(datatype: str | None, value: Any) -> tuple[str, list[int], list[An
         return datatype, shape, elements
     leaf = LEAVES[datatype]
     if not found <= ({float, int} if leaf is float else {leaf, bytes} if leaf is str else {leaf}):
-        raise ValueError(f"expected only {WORDS[leaf]}")
+        raise ValueError(f"expected only {LEAF_NAMES[leaf]}")
     return datatype, shape, elements
 
 
-def nested(elements: Sequence[Any], shape: Sequence[int]) -> Any:
-    """Lists as the shape says; the element itself where it says nothing."""
-    return _nested(iter(elements), shape)
+def nest(elements: Sequence[Any], shape: Sequence[int]) -> Any:
+    """Nest elements by the shape; for an empty shape return the element itself."""
+    return _nest(iter(elements), shape)
 
 
-def _nested(elements: Iterator[Any], shape: Sequence[int]) -> Any:
+def _nest(elements: Iterator[Any], shape: Sequence[int]) -> Any:
     if not shape:
         return next(elements)
     if len(shape) == 1:
         return list(islice(elements, shape[0]))
-    return [_nested(elements, shape[1:]) for _ in range(shape[0])]
+    return [_nest(elements, shape[1:]) for _ in range(shape[0])]
 
 
-def packed(datatype: str, elements: Sequence[Any]) -> bytes:
-    """As bytes. Text is UTF-8 in them."""
+def pack(datatype: str, elements: Sequence[Any]) -> bytes:
+    """Pack elements as bytes; text becomes UTF-8. Raises ValueError."""
     if datatype == "BYTES":
-        return b"".join(packed_apart(elements))
-    pack = _packers.get((datatype, len(elements))) or _remembered(datatype, len(elements)).pack
+        return b"".join(pack_each(elements))
+    pack = _packers.get((datatype, len(elements))) or _cached_struct(datatype, len(elements)).pack
     try:
         return pack(*elements)
     except (OverflowError, struct.error):
         raise ValueError(f"data holds a number outside the range of {datatype}") from None
 
 
-def packed_apart(elements: Sequence[str | bytes]) -> list[bytes]:
-    """Each element of BYTES behind its length."""
-    known = {element: _packed_one(element) for element in set(elements)}  # labels are few
+def pack_each(elements: Sequence[str | bytes]) -> list[bytes]:
+    """Pack each BYTES element behind its length."""
+    known = {element: _pack_bytes(element) for element in set(elements)}  # labels repeat
     return [known[element] for element in elements]
 
 
-def _packed_one(element: str | bytes) -> bytes:
+def _pack_bytes(element: str | bytes) -> bytes:
     data = element.encode() if isinstance(element, str) else element
     return _LENGTH.pack(len(data)) + data
 
 
-def unpacked(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Sequence[Any]:
-    """From bytes; elements of BYTES are bytes themselves."""
+def unpack(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Sequence[Any]:
+    """Unpack elements from bytes; BYTES elements are `bytes`. Raises ValueError."""
     count = shape[0] if len(shape) == 1 else prod(shape)
     unpack = _unpackers.get((datatype, count))
     try:
-        if unpack is not None:  # what nearly all are
+        if unpack is not None:  # the most common case
             return unpack(data)
         if datatype == "BYTES":
-            return of_lengths(bytes(data), count)
-        found = _remembered(datatype, count).unpack(data)
+            return split_lengths(bytes(data), count)
+        found = _cached_struct(datatype, count).unpack(data)
     except struct.error:
         wanted = struct.calcsize(f"<{count}{CODES[datatype]}")
         raise ValueError(
@@ -122,8 +122,8 @@ def unpacked(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> S
     return found
 
 
-def of_lengths(data: bytes, count: int) -> list[bytes]:
-    """The elements of BYTES, each behind its length."""
+def split_lengths(data: bytes, count: int) -> list[bytes]:
+    """Split BYTES data into elements, each behind its length. Raises ValueError."""
     elements: list[bytes] = []
     at = 0
     while at < len(data) and len(elements) < count:
@@ -141,15 +141,15 @@ _packers: dict[tuple[str, int], Callable[..., bytes]] = {}
 _unpackers: dict[tuple[str, int], Callable[[bytes | memoryview], tuple[Any, ...]]] = {}
 
 
-def _remembered(datatype: str, count: int) -> struct.Struct:
+def _cached_struct(datatype: str, count: int) -> struct.Struct:
     if datatype not in CODES:
-        raise ValueError(f"{datatype!r} is no datatype; there are {', '.join(LEAVES)}")
+        raise ValueError(f"{datatype!r} is not a valid datatype; expected one of {', '.join(LEAVES)}")
     try:
         form = struct.Struct(f"<{count}{CODES[datatype]}")
     except struct.error:
         raise ValueError(f"a tensor cannot have {count} elements") from None
     if count <= _FEW:
         _packers[datatype, count] = form.pack
-        if datatype != "BOOL":  # whose bytes are looked at
+        if datatype != "BOOL":  # its bytes are checked
             _unpackers[datatype, count] = form.unpack
     return form

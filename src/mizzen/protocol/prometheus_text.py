@@ -1,4 +1,4 @@
-"""Prometheus' text format 0.0.4: families of samples -> what a scrape is answered."""
+"""Renders metric families in Prometheus' text format 0.0.4."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ Labels = tuple[tuple[str, str], ...]
 
 class Sample(NamedTuple):
     name: str
-    """That of its family; of a histogram or summary with _bucket, _sum or _count."""
+    """The name of its family; for a histogram or summary with _bucket, _sum or _count."""
     labels: Labels
     value: float
 
 
-class Family(NamedTuple):
+class MetricFamily(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram", "summary"]
     help: str
     samples: Sequence[Sample]
 
 
-def render(families: Iterable[Family]) -> bytes:
+def render(families: Iterable[MetricFamily]) -> bytes:
     lines: list[str] = []
     for name, kind, help_, samples in families:
-        lines += (f"# HELP {name} {_escaped_help(help_)}", f"# TYPE {name} {kind}")
-        lines += [f"{sample}{_braced(labels)} {value!r}" for sample, labels, value in samples]
+        lines += (f"# HELP {name} {_escape_help(help_)}", f"# TYPE {name} {kind}")
+        lines += [f"{sample}{_format_labels(labels)} {value!r}" for sample, labels, value in samples]
     return "\n".join([*lines, ""]).encode()
 
 
-def histogram(
+def histogram_samples(
     name: str, labels: Labels, bounds: Sequence[float], buckets: Sequence[int], total: float
 ) -> Iterator[Sample]:
-    """`buckets` each for itself, the last for what is above all bounds; `total` is the sum of what was observed."""
+    """`buckets` are not cumulative; the last is for values above all bounds. `total` is the sum of all values."""
     counts = list(accumulate(buckets))
     for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
         yield Sample(f"{name}_bucket", (*labels, ("le", bound)), count)
@@ -44,15 +44,15 @@ def histogram(
     yield Sample(f"{name}_count", labels, counts[-1])
 
 
-def _braced(labels: Labels) -> str:
+def _format_labels(labels: Labels) -> str:
     if not labels:
         return ""
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels) + "}"
+    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in labels) + "}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _escaped_help(text: str) -> str:
+def _escape_help(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n")

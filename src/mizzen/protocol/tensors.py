@@ -1,7 +1,7 @@
-"""Tensors of the V2 protocol and numpy arrays, both ways, strictly.
+"""Strict conversion between V2 tensors and numpy arrays.
 
-What is not exactly right is a ValueError that tells the caller what was expected. JSON text is read and written by
-msgspec where it is installed, else by `json`; long lists of numbers by simdjson (`numbers`).
+Invalid data raises a ValueError that says what was expected. JSON is read and written by msgspec if it is installed,
+else by `json`; long lists of numbers are read by simdjson (`json_numbers`).
 
 Elements of a BYTES tensor are `str` when they came as JSON and `bytes` when they came raw.
 """
@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mizzen.protocol import json_codec, json_numbers, json_size
-from mizzen.protocol.plain_elements import MAX_RANK, WORDS, Leaf, of_lengths, packed
+from mizzen.protocol.plain_elements import LEAF_NAMES, MAX_RANK, Leaf, pack, split_lengths
 
 Array = NDArray[Any]
 
 _OPENING = re.compile(rb"[\s\[]*")
 _WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
-"""The numpy of somebody's environment may be one that takes 300 for 44 where 8 bits are wanted."""
+"""A user's environment may have an old numpy, which silently converts 300 to 44 for 8 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Datatype:
     dtype: np.dtype[Any]
     """Little-endian, as on the wire."""
     leaf: Leaf
-    """What an element is in JSON."""
+    """The type of an element in JSON."""
 
     @property
     def number(self) -> bool:
@@ -58,52 +58,54 @@ def datatype_named(name: str) -> Datatype:
     try:
         return DATATYPES[name]
     except (KeyError, TypeError):
-        raise ValueError(f"{name!r} is no datatype; there are {', '.join(DATATYPES)}") from None
+        raise ValueError(f"{name!r} is not a valid datatype; expected one of {', '.join(DATATYPES)}") from None
 
 
 def widens(source: Datatype, target: Datatype) -> bool:
-    """May a tensor of `source` stand in for one of `target`? Numbers only, where no kind of value is lost."""
+    """Whether a tensor of `source` may replace one of `target`: numbers only, and without loss."""
     return source.number and target.number and np.can_cast(source.dtype, target.dtype, casting="safe")
 
 
 def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
-    """The array of this shape, from a flat list or from lists nested exactly as the shape says."""
+    """Return the array of this shape, from a flat list or lists nested exactly by the shape. Raises ValueError."""
     kind = datatype_named(datatype)
     count = _size(shape)
     opening = _OPENING.match(text)
     depth = opening[0].count(b"[") if opening else 0
     nesting = _nesting(shape)
     if depth != 1 and depth != len(nesting):
-        raise ValueError(f"data must be a list of {count} {WORDS[kind.leaf]}, or nested as its shape {list(shape)}")
+        raise ValueError(
+            f"data must be a list of {count} {LEAF_NAMES[kind.leaf]}, or nested as its shape {list(shape)}"
+        )
     levels = (count,) if depth == 1 else nesting
-    if kind.name == "FP64" and depth == 1 and (long := json_numbers.doubles(text, count)) is not None:
+    if kind.name == "FP64" and depth == 1 and (long := json_numbers.parse_doubles(text, count)) is not None:
         return long.reshape(tuple(shape))
     if len(text) > json_size.LARGE and levels:
         _measure(kind, text, levels, shape)
     try:
         data = _read(text, kind.leaf, len(levels))
     except (ValueError, OverflowError, RecursionError) as error:
-        raise ValueError(f"data must hold {WORDS[kind.leaf]} for {datatype}: {error}") from None
+        raise ValueError(f"data must hold {LEAF_NAMES[kind.leaf]} for {datatype}: {error}") from None
     return _array(kind, _flat(data, levels, shape)).reshape(tuple(shape))
 
 
 def decode_raw(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Array:
-    """The array of this shape from little-endian bytes; BYTES elements each follow their u32 length."""
+    """Return the array of this shape from little-endian bytes; each BYTES element follows its u32 length."""
     kind = datatype_named(datatype)
     count = _size(shape)
     if kind.name == "BYTES":
-        return _array(kind, of_lengths(bytes(data), count)).reshape(tuple(shape))
+        return _array(kind, split_lengths(bytes(data), count)).reshape(tuple(shape))
     wanted = count * kind.dtype.itemsize
     if len(data) != wanted:
         raise ValueError(f"data must be {wanted} bytes for {datatype} of shape {list(shape)}, not {len(data)}")
     if kind.name == "BOOL" and np.any(np.frombuffer(data, np.uint8) > 1):
         raise ValueError("data must hold bytes 0 and 1 for BOOL")
-    # A view of the bytes would be read-only; a model may work in place.
+    # Copied, because a view would be read-only, and a model may work in place.
     return np.frombuffer(bytearray(data), kind.dtype).reshape(tuple(shape))
 
 
 def from_elements(datatype: str, shape: Sequence[int], values: list[Any]) -> Array:
-    """The array of as many elements as the shape has, all of the datatype's leaf."""
+    """Return an array from as many elements as the shape has, all of the datatype's leaf type."""
     array = _array(datatype_named(datatype), values).reshape(tuple(shape))
     if not is_finite(array):
         raise ValueError("number out of range")
@@ -111,12 +113,12 @@ def from_elements(datatype: str, shape: Sequence[int], values: list[Any]) -> Arr
 
 
 def encode_raw(kind: Datatype, plain: Array) -> bytes:
-    """The bytes of an array as `as_datatype` gave it."""
-    return packed(kind.name, plain.reshape(-1).tolist()) if kind.name == "BYTES" else plain.tobytes()
+    """Return the raw bytes of an array from `as_datatype`."""
+    return pack(kind.name, plain.reshape(-1).tolist()) if kind.name == "BYTES" else plain.tobytes()
 
 
 def encode_json(array: Array) -> tuple[str, list[int], bytes]:
-    """Datatype, shape and the JSON text of the flat data. ValueError when JSON cannot carry it."""
+    """Return datatype, shape and the JSON text of the flat data. Raises ValueError if JSON cannot carry it."""
     kind, plain = as_datatype(array)
     if not is_finite(plain):
         raise ValueError("NaN or Infinity, which JSON cannot carry")
@@ -124,9 +126,9 @@ def encode_json(array: Array) -> tuple[str, list[int], bytes]:
 
 
 def as_datatype(array: Array, *, text: bool = True) -> tuple[Datatype, Array]:
-    """The datatype an array travels as, and the array in that type. ValueError when there is none.
+    """Return the V2 datatype of an array, and the array in that type. Raises ValueError if there is none.
 
-    With `text` bytes are UTF-8, as JSON needs them; without, they may be anything.
+    With `text`, bytes must be UTF-8, as JSON requires; without it, they may be anything.
     """
     kind = _BY_DTYPE.get(array.dtype)
     if kind is not None:
@@ -136,7 +138,7 @@ def as_datatype(array: Array, *, text: bool = True) -> tuple[Datatype, Array]:
     if array.dtype.kind in "iuf":
         native = array.astype(array.dtype.newbyteorder("<") if array.dtype.itemsize <= 8 else np.float64)
         return _BY_DTYPE[native.dtype], native
-    raise ValueError(f"an array of {array.dtype}, which has no V2 datatype")
+    raise ValueError(f"an array of {array.dtype} has no V2 datatype")
 
 
 def is_finite(array: Array) -> bool:
@@ -144,7 +146,7 @@ def is_finite(array: Array) -> bool:
 
 
 def _from_objects(array: Array, *, text: bool) -> tuple[Datatype, Array]:
-    """Strings, bytes, or objects that are all of one plain kind."""
+    """Convert strings, bytes, or objects that are all of one plain type."""
     elements = [one.item() if isinstance(one, np.generic) else one for one in array.reshape(-1).tolist()]
     kinds = set(map(type, elements))
     if kinds <= {str, bytes}:
@@ -154,14 +156,14 @@ def _from_objects(array: Array, *, text: bool) -> tuple[Datatype, Array]:
         plain = _array(DATATYPES["BOOL" if bool in kinds else "FP64" if float in kinds else "INT64"], elements)
         return _BY_DTYPE[plain.dtype], plain.reshape(array.shape)
     names = ", ".join(sorted(kind.__name__ for kind in kinds))
-    raise ValueError(f"an array of objects ({names}), which has no V2 datatype")
+    raise ValueError(f"an array of objects ({names}) has no V2 datatype")
 
 
 def _texts(elements: list[Any]) -> list[str]:
     try:
         return [element.decode() if isinstance(element, bytes) else element for element in elements]
     except UnicodeDecodeError:
-        raise ValueError("bytes that are no UTF-8 text, which JSON cannot carry") from None
+        raise ValueError("bytes that are not valid UTF-8, which JSON cannot carry") from None
 
 
 def _size(shape: Sequence[int]) -> int:
@@ -174,38 +176,38 @@ def _size(shape: Sequence[int]) -> int:
 
 
 def _nesting(shape: Sequence[int]) -> tuple[int, ...]:
-    """The levels that lists of this shape have: none lies below an empty one."""
+    """Return the list levels of this shape; there are none below an empty one."""
     return tuple(shape[: shape.index(0) + 1]) if 0 in shape else tuple(shape)
 
 
 def _measure(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequence[int]) -> None:
-    """ValueError when a large text cannot fit its shape, or is nested in too many lists, before any is made."""
+    """Raises ValueError if a large text cannot fit its shape or has too many lists, before it is decoded."""
     wanted = 1
     for above in range(1, len(levels)):
         wanted += math.prod(levels[:above])
-    lists = json_size.lists(text)
-    if lists > json_size.MOST_LISTS + 1:
+    lists = json_size.count_lists(text)
+    if lists > json_size.MAX_LISTS + 1:
         raise ValueError(
-            f"data has {lists - 1} inner lists, more than {json_size.MOST_LISTS}: send its elements as one flat list"
+            f"data has {lists - 1} inner lists, more than {json_size.MAX_LISTS}: send its elements as one flat list"
         )
     if kind.leaf is str:
-        return  # which may hold brackets and commas
-    # Each list but an empty one parts what it holds by commas: in all, one less than there are innermost things.
+        return  # strings may contain brackets and commas
+    # Commas separate the items of each non-empty list: in total, one less than there are innermost items.
     places = math.prod(levels if levels[-1] else levels[:-1])
     given = text.count(b",") + 1
     if given != places or lists != wanted:
         found = f"{given} elements" + (f" in {lists} lists" if len(levels) > 1 or lists > 1 else "")
         says = f"{math.prod(levels)}" + (f" in {wanted}" if len(levels) > 1 or lists > 1 else "")
-        raise ValueError(f"data does not fit shape {list(shape)}: {found} where it says {says}")
+        raise ValueError(f"data does not fit shape {list(shape)}: {found}, expected {says}")
 
 
 def _flat(data: Any, levels: tuple[int, ...], shape: Sequence[int]) -> list[Any]:
-    """The elements of nested lists, where every list of a level has exactly the level's length."""
+    """Return the elements of nested lists; every list of a level must have exactly the level's length."""
     lists = [data]
     for size in levels:
         for one in lists:
             if len(one) != size:
-                raise ValueError(f"data does not fit shape {list(shape)}: {len(one)} elements where it says {size}")
+                raise ValueError(f"data does not fit shape {list(shape)}: {len(one)} elements, expected {size}")
         lists = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
     return lists
 
@@ -217,11 +219,11 @@ def _array(kind: Datatype, elements: list[Any]) -> Array:
         return array
     if kind.leaf is float and kind.name != "FP64":
         with np.errstate(over="raise"):
-            return _checked(kind, elements)
-    return _checked(kind, elements)
+            return _to_checked_array(kind, elements)
+    return _to_checked_array(kind, elements)
 
 
-def _checked(kind: Datatype, elements: list[Any]) -> Array:
+def _to_checked_array(kind: Datatype, elements: list[Any]) -> Array:
     try:
         if kind.name == "FP64":
             return np.fromiter(elements, kind.dtype, len(elements))  # takes a fifth less than np.array
@@ -239,7 +241,7 @@ def _demand_range(kind: Datatype, elements: list[Any]) -> None:
 
 
 def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
-    """Lists nested `depth` deep around elements of exactly this kind; ValueError on anything else."""
+    """Parse lists nested `depth` deep around elements of exactly this type. Raises ValueError otherwise."""
     value = json_codec.loads(text)
     level = [value]
     for _ in range(depth):
@@ -248,11 +250,11 @@ def read_plainly(text: bytes, leaf: Leaf, depth: int) -> list[Any]:
         level = list(chain.from_iterable(level))
     allowed = {float, int} if leaf is float else {leaf}
     if not allowed.issuperset(map(type, level)):
-        raise ValueError(f"expected only {WORDS[leaf]}")
+        raise ValueError(f"expected only {LEAF_NAMES[leaf]}")
     if leaf is float and not all(map(math.isfinite, level)):
         raise ValueError("number out of range")
     if leaf is str:
-        "".join(level).encode()  # half a surrogate pair is no text
+        "".join(level).encode()  # rejects unpaired surrogates
     return value  # type: ignore[no-any-return]
 
 

@@ -1,11 +1,11 @@
-"""V1, the protocol of TF Serving and of KServe before V2: values without shapes or datatypes.
+"""V1, the protocol of TF Serving, and of KServe before V2: values without shapes or datatypes.
 
-What they are, the signature of the model tells; a model without one gets them as they come. In the row format
-(`instances`, answered by `predictions`) there is one value per row, or one object of values by the names of inputs; in
-the column format (`inputs`, answered by `outputs`) one list of rows, or an object of them. Where a model takes several
-inputs of one value each, the columns of a DataFrame, a row may be a list of them in order.
+The model's signature defines them; a model without one gets the values unchanged. In the row format (`instances`,
+answered by `predictions`) there is one value per row, or one object of values by input name. In the column format
+(`inputs`, answered by `outputs`) there is one list of rows, or an object of lists. If a model has several inputs of one
+value each, such as the columns of a DataFrame, a row may be a list of them in order.
 
-Read by runtimes, and by gateways for graphs: nothing here needs numpy, but to measure large bodies.
+Runtimes use it, and gateways for graphs: nothing here needs numpy, except to measure large bodies.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ ROWS, COLUMNS = "rows", "columns"
 """The two formats."""
 DEFAULT_INPUT = "input"
 DEFAULT_SIGNATURE = "serving_default"
-MOST_B64 = 8
-"""Levels of lists below which {"b64": ...} is looked for."""
+MAX_B64_DEPTH = 8
+"""Levels of lists within which {"b64": ...} is recognized."""
 _LARGE = 64 << 10
-"""Bytes of a body from which on it is measured."""
+"""Bodies from this size on are measured first."""
 _FEW_QUOTES, _FEW_COMMAS = 64, 1 << 16
-"""Of a large body: so few quotes can only be around names, and have no more commas between them than that."""
+"""Of a large body: this few quotes can only enclose names, which contain no more than this many commas."""
 
 
-class Declared(Protocol):
-    """An input that a model takes."""
+class DeclaredInput(Protocol):
+    """An input that a model declares."""
 
     @property
     def name(self) -> str: ...
@@ -41,71 +41,71 @@ class Declared(Protocol):
         """-1: any size."""
 
 
-class Given(NamedTuple):
-    """An input as it was sent."""
+class V1Input(NamedTuple):
+    """An input of a request."""
 
     name: str
     datatype: str
     shape: list[int]
     elements: list[Any]
-    """Flat. Those of BYTES are text, or bytes where they came in base64."""
+    """Flat. BYTES elements are text, or bytes if they came in base64."""
 
 
-def read(body: Any, declared: Sequence[Declared]) -> tuple[list[Given], str]:
-    """The inputs of a request, and its format: ROWS or COLUMNS.
+def parse_request(body: Any, declared: Sequence[DeclaredInput]) -> tuple[list[V1Input], str]:
+    """Return the inputs of a request and its format, ROWS or COLUMNS.
 
-    ValueError says what is wrong with it, for the caller. Whether numbers are in the range of their datatype, and
-    shapes are those declared, is not looked at.
+    Raises ValueError for the caller. Does not check that numbers are in the range of their datatype, nor that shapes
+    are those declared.
     """
     if isinstance(body, bytes) and len(body) > _LARGE:
         _measure(body, declared)
-    said = _parsed(body)
+    said = _parse_body(body)
     unknown = said.keys() - {"instances", "inputs", "signature_name"}
     if unknown:
-        raise ValueError(f"'{min(unknown)}' is unknown here; a request has instances or inputs, and signature_name")
+        raise ValueError(f"unknown field '{min(unknown)}'; a request has instances or inputs, and signature_name")
     if said.get("signature_name", DEFAULT_SIGNATURE) != DEFAULT_SIGNATURE:
         raise ValueError(f"signature_name: the only one is '{DEFAULT_SIGNATURE}'")
     if ("instances" in said) == ("inputs" in said):
         raise ValueError("expected either instances (one per row) or inputs (by columns)")
     specs = {spec.name: spec for spec in declared}
-    # To look for bytes in each value takes longer than all else: only where the word is, or may be, with escapes.
-    plain = _plain if b"b64" in body or b"\\" in body else _as_it_is
+    # Looking for base64 in each value costs more than everything else: only if "b64" occurs, or may occur as an escape.
+    plain = _decode_b64 if b"b64" in body or b"\\" in body else _identity
     if "instances" in said:
-        return _rows(plain(said["instances"]), specs), ROWS
-    return _columns(plain(said["inputs"]), specs), COLUMNS
+        return _parse_rows(plain(said["instances"]), specs), ROWS
+    return _parse_columns(plain(said["inputs"]), specs), COLUMNS
 
 
-def answered(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], style: str) -> Any:
-    """What an answer says of outputs, their values nested as their shapes: one by itself, several by their names."""
+def output_values(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], style: str) -> Any:
+    """Return the outputs of an answer, with nested values: a single output by itself, several by name."""
     if style == COLUMNS:
         return values if len(values) != 1 else next(iter(values.values()))
     if len({tuple(shape[:1]) for shape in shapes.values()}) > 1 or not all(shapes.values()):
-        told = ", ".join(f"'{name}' {list(shape)}" for name, shape in shapes.items())
-        raise ValueError(f"outputs differ in rows: {told}; ask by columns, with inputs in place of instances")
+        listed = ", ".join(f"'{name}' {list(shape)}" for name, shape in shapes.items())
+        raise ValueError(f"outputs differ in rows: {listed}; use the column format, with inputs in place of instances")
     if len(values) == 1:
         return next(iter(values.values()))
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
-def answer(said: Any, style: str) -> bytes:
-    """The whole text of it."""
+def render_answer(said: Any, style: str) -> bytes:
+    """Return the whole answer as JSON text."""
     return b'{"%b":%b}' % (b"outputs" if style == COLUMNS else b"predictions", json_codec.write(said))
 
 
-def _measure(body: bytes, declared: Sequence[Declared]) -> None:
-    """ValueError when a large body holds too much, or cannot be what the model takes, before it is decoded."""
+def _measure(body: bytes, declared: Sequence[DeclaredInput]) -> None:
+    """Raises ValueError if a large body has too many lists, or cannot fit the model's input, before it is decoded."""
     from mizzen.protocol import json_size
 
-    found = json_size.containers(body)
-    if found > json_size.MOST_LISTS:
+    found = json_size.count_containers(body)
+    if found > json_size.MAX_LISTS:
         raise ValueError(
-            f"the body holds {found} lists and objects, more than {json_size.MOST_LISTS}: "
+            f"the body holds {found} lists and objects, more than {json_size.MAX_LISTS}: "
             "send its rows in several requests"
         )
     if len(declared) != 1 or len(declared[0].shape) < 2 or body.count(b'"') > _FEW_QUOTES:
         return
     spec, width = declared[0], declared[0].shape[-1]
-    # All numbers are in rows of one width, in lists of their own: more of them than so many lists hold fit no shape.
+    # Each row of numbers is its own list of one width: more numbers than the lists can hold fit no shape.
     values = body.count(b",") + 1
     if plain_elements.LEAVES[spec.datatype] in (int, float) and width > 1 and values > found * width + _FEW_COMMAS:
         raise ValueError(
@@ -113,7 +113,7 @@ def _measure(body: bytes, declared: Sequence[Declared]) -> None:
         )
 
 
-def _parsed(body: Any) -> dict[str, Any]:
+def _parse_body(body: Any) -> dict[str, Any]:
     if not isinstance(body, bytes):
         raise ValueError("a request is [inputs, outputs] or [body]")  # noqa: TRY004 - bad data, not a bad call
     try:
@@ -127,77 +127,77 @@ def _parsed(body: Any) -> dict[str, Any]:
     return said
 
 
-def _rows(instances: Any, specs: dict[str, Declared]) -> list[Given]:
+def _parse_rows(instances: Any, specs: dict[str, DeclaredInput]) -> list[V1Input]:
     if not isinstance(instances, list) or not instances:
-        raise ValueError("instances: expected a list with at least one")
+        raise ValueError("instances: expected a non-empty list")
     if isinstance(instances[0], dict):
-        return [_given("instances", name, values, specs) for name, values in _by_name(instances).items()]
+        return [_build_input("instances", name, values, specs) for name, values in _columns_by_name(instances).items()]
     if len(specs) > 1:
-        return _in_order(instances, specs)
+        return _parse_table(instances, specs)
     name = next(iter(specs), DEFAULT_INPUT)
-    return [_given("instances", name, instances, specs)]
+    return [_build_input("instances", name, instances, specs)]
 
 
-def _by_name(instances: list[Any]) -> dict[str, list[Any]]:
+def _columns_by_name(instances: list[Any]) -> dict[str, list[Any]]:
     names = instances[0].keys()
     if not names:
         raise ValueError("instances[0]: expected values by the names of inputs")
     for at, instance in enumerate(instances):
         if not isinstance(instance, dict) or instance.keys() != names:
-            raise ValueError(f"instances[{at}]: expected an object with {_listed(names)}, as the first has")
+            raise ValueError(f"instances[{at}]: expected an object with {_format_names(names)}, like the first")
     return {name: [instance[name] for instance in instances] for name in names}
 
 
-def _in_order(instances: list[Any], specs: dict[str, Declared]) -> list[Given]:
-    """Rows of a table: one value for each input."""
+def _parse_table(instances: list[Any], specs: dict[str, DeclaredInput]) -> list[V1Input]:
+    """Parse the rows of a table, with one value for each input."""
     for at, instance in enumerate(instances):
         if not isinstance(instance, list) or len(instance) != len(specs):
-            raise ValueError(f"instances[{at}]: expected {len(specs)} values, or an object with {_listed(specs)}")
+            raise ValueError(f"instances[{at}]: expected {len(specs)} values, or an object with {_format_names(specs)}")
     columns = zip(specs, zip(*instances, strict=True), strict=True)
-    return [_given("instances", name, list(values), specs) for name, values in columns]
+    return [_build_input("instances", name, list(values), specs) for name, values in columns]
 
 
-def _columns(inputs: Any, specs: dict[str, Declared]) -> list[Given]:
+def _parse_columns(inputs: Any, specs: dict[str, DeclaredInput]) -> list[V1Input]:
     if isinstance(inputs, dict) and inputs:
-        return [_given("inputs", name, values, specs) for name, values in inputs.items()]
+        return [_build_input("inputs", name, values, specs) for name, values in inputs.items()]
     if len(specs) > 1:
-        raise ValueError(f"inputs: expected an object with {_listed(specs)}")
+        raise ValueError(f"inputs: expected an object with {_format_names(specs)}")
     name = next(iter(specs), DEFAULT_INPUT)
-    return [_given("inputs", name, inputs, specs)]
+    return [_build_input("inputs", name, inputs, specs)]
 
 
-def _given(where: str, name: str, values: Any, specs: dict[str, Declared]) -> Given:
+def _build_input(where: str, name: str, values: Any, specs: dict[str, DeclaredInput]) -> V1Input:
     spec = specs.get(name)
     try:
-        datatype, shape, found = plain_elements.flattened(spec.datatype if spec else None, values)
+        datatype, shape, found = plain_elements.flatten(spec.datatype if spec else None, values)
     except ValueError as error:
         raise ValueError(f"{where}: input '{name}': {error}") from None
     if spec is not None and len(shape) == 1 and list(spec.shape) == [-1, 1]:
-        shape.append(1)  # a value for a row of one
-    return Given(name, datatype, shape, found)
+        shape.append(1)  # a row of one value
+    return V1Input(name, datatype, shape, found)
 
 
-def _plain(value: Any, depth: int = 0) -> Any:
-    """Bytes where {"b64": ...} stands for them."""
-    if isinstance(value, list) and depth <= MOST_B64 and value and isinstance(value[0], dict | list):
-        return [_plain(one, depth + 1) for one in value]
+def _decode_b64(value: Any, depth: int = 0) -> Any:
+    """Replace {"b64": ...} by bytes."""
+    if isinstance(value, list) and depth <= MAX_B64_DEPTH and value and isinstance(value[0], dict | list):
+        return [_decode_b64(one, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"b64"}:
-        return _bytes(value["b64"])
-    return {name: _plain(one, depth + 1) for name, one in value.items()} if depth <= 1 else value
+        return _decode_b64_text(value["b64"])
+    return {name: _decode_b64(one, depth + 1) for name, one in value.items()} if depth <= 1 else value
 
 
-def _as_it_is(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
-def _bytes(text: Any) -> bytes:
+def _decode_b64_text(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise ValueError("b64: expected text in base64") from None
+        raise ValueError("b64: expected base64 text") from None
 
 
-def _listed(names: Any) -> str:
+def _format_names(names: Any) -> str:
     return ", ".join(f"'{name}'" for name in names)

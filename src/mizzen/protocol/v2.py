@@ -1,8 +1,8 @@
-"""V2 (Open Inference Protocol) messages in JSON, read and written without touching a single tensor value.
+"""V2 (Open Inference Protocol) messages in JSON, read and written without touching tensor values.
 
-`decode` promises that what it returns can be served: names are there and unique, shapes are sane, data is a list. What
-it cannot read it explains in a ValueError whose text is fit for the caller. Whether the values of `data` match shape
-and datatype is for the runtime to say: here they stay the bytes that came in.
+A request that `decode` returns can be served: names are present and unique, shapes are sane, data is a list. For other
+requests it raises a ValueError whose text is meant for the caller. The runtime checks whether the values of `data`
+match shape and datatype: here they stay bytes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import msgspec
 MAX_ELEMENTS = 2**31
 MAX_ID = 256
 MAX_TENSORS = 1024
-"""Inputs of a request, and outputs that it asks for. Wider tables come as one tensor."""
+"""Inputs, and requested outputs, of one request. Wider tables must be sent as one tensor."""
 MAX_DIMS = 32
 MAX_NAME = 1024
-MAX_CITED = 200
-"""Characters of what a caller sent that are repeated to them."""
+MAX_QUOTED = 200
+"""Characters of a caller's text that error messages repeat."""
 
 Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
@@ -48,8 +48,8 @@ class RequestedOutput(msgspec.Struct, gc=False):
 Outputs = Annotated[list[RequestedOutput], msgspec.Meta(max_length=MAX_TENSORS)]
 
 
-class Given(Protocol):
-    """An input, as far as it can be judged by itself."""
+class InputFields(Protocol):
+    """The fields of an input that `check` uses."""
 
     name: str
     shape: list[int]
@@ -70,11 +70,11 @@ class InferRequest(msgspec.Struct, gc=False):
 
 
 def decode(body: bytes) -> InferRequest:
-    """ValueError, worded for the caller, when this is no servable request."""
+    """Raises ValueError, with a text for the caller, if this is not a valid request."""
     try:
         request = _decode(body)
     except (ValueError, RecursionError) as error:
-        raise _explained(error, body) from error
+        raise _caller_error(error, body) from error
     inputs = request.inputs
     for tensor in inputs:
         if memoryview(tensor.data)[0] != _BRACKET or prod(tensor.shape) > MAX_ELEMENTS:
@@ -84,27 +84,27 @@ def decode(body: bytes) -> InferRequest:
     return request
 
 
-def read(decode: Callable[[bytes], Request], body: bytes) -> Request:
-    """What a decoder makes of it; its complaints in words for the caller."""
+def decode_with(decode: Callable[[bytes], Request], body: bytes) -> Request:
+    """Call a decoder, and turn its errors into ValueErrors for the caller."""
     try:
         return decode(body)
     except (ValueError, RecursionError) as error:
-        raise _explained(error, body) from error
+        raise _caller_error(error, body) from error
 
 
-def check(inputs: Sequence[Given], outputs: list[RequestedOutput] | None) -> None:
-    """ValueError for what is wrong with a request beyond the types of its fields."""
+def check(inputs: Sequence[InputFields], outputs: list[RequestedOutput] | None) -> None:
+    """Raises ValueError for errors in a request that are not type errors of single fields."""
     for tensor in inputs:
         if prod(tensor.shape) > MAX_ELEMENTS:
             raise ValueError(_first_fault(inputs))
     if len(inputs) > 1 and len({tensor.name for tensor in inputs}) < len(inputs):
         raise ValueError(_first_fault(inputs))
     if outputs and len({output.name for output in outputs}) < len(outputs):
-        raise ValueError(_first_repeated(outputs))
+        raise ValueError(_first_duplicate(outputs))
 
 
 def timeout_seconds(parameters: dict[str, Any] | None) -> float | None:
-    """The V2 parameter `timeout`, which is in microseconds. ValueError when it is anything but a positive integer."""
+    """Return the V2 parameter `timeout`, given in microseconds. Raises ValueError if it is not a positive integer."""
     if parameters is None or "timeout" not in parameters:
         return None
     value = parameters["timeout"]
@@ -113,27 +113,27 @@ def timeout_seconds(parameters: dict[str, Any] | None) -> float | None:
     return min(value, 10**12) / 1e6  # JSON has integers beyond what a float can hold
 
 
-def answer_head(name: str, version: str) -> bytes:
-    """The start of each answer of one served version, up to where its id goes."""
+def render_answer_head(name: str, version: str) -> bytes:
+    """Return the start of each answer of one served version, up to the id."""
     return b'{"model_name":%b,"model_version":%b,"id":' % (to_json(name), to_json(version))
 
 
-def answer(head: bytes, id_json: bytes, outputs: bytes) -> bytes:
-    """`outputs` is the JSON text of the list, just as the runtime sent it."""
+def render_answer(head: bytes, id_json: bytes, outputs: bytes) -> bytes:
+    """`outputs`: the JSON text of the list, as the runtime sent it."""
     return b'%b%b,"outputs":%b}' % (head, id_json, outputs)
 
 
-def error(text: str) -> bytes:
+def render_error(text: str) -> bytes:
     return b'{"error":%b}' % to_json(text)
 
 
-def cited(text: str) -> str:
-    """What a caller sent, as far as they are told of it again."""
-    return text if len(text) <= MAX_CITED else text[:MAX_CITED] + "..."
+def shorten(text: str) -> str:
+    """Shorten a caller's text for an error message."""
+    return text if len(text) <= MAX_QUOTED else text[:MAX_QUOTED] + "..."
 
 
 def header_text(text: str) -> bytes:
-    """An id as the value of a header: what is not printable ASCII is percent-encoded, so it can end no header."""
+    """Return an id as a header value. All but printable ASCII is percent-encoded, so that it cannot end the header."""
     if text.isascii() and text.isprintable() and text == text.strip():
         return text.encode()
     return quote(text, safe=_PRINTABLE).encode()
@@ -147,22 +147,22 @@ _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 _PLACED = re.compile(r"^(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<field>\w+)`$")
 _TOO_MANY = "Expected `array` of at most length"
-"""Of inputs that are skimmed: nothing else here is such an array, and where it is, is not said."""
+"""Raised by `json_precheck` for inputs: only they are such an array, and the error has no location."""
 _EXPECTED = {
-    "inputs": f"expected a list with at least one tensor, and {MAX_TENSORS} at most",
+    "inputs": f"expected a list of 1 to {MAX_TENSORS} tensors",
     "inputs[]": "expected an object",
-    "name": f"expected a string that is not empty, of at most {MAX_NAME} characters",
-    "shape": f"expected a list of integers, {MAX_DIMS} at most",
+    "name": f"expected a non-empty string of at most {MAX_NAME} characters",
+    "shape": f"expected a list of at most {MAX_DIMS} integers",
     "shape[]": f"expected an integer from 0 to {MAX_ELEMENTS}",
     "datatype": "expected one of " + ", ".join(Datatype.__args__),  # type: ignore[attr-defined]
     "parameters": "expected an object",
-    "outputs": f"expected a list of objects with a name, {MAX_TENSORS} at most",
+    "outputs": f"expected a list of at most {MAX_TENSORS} objects with a name",
     "outputs[]": "expected an object with a name",
     "id": f"expected a string of at most {MAX_ID} characters",
 }
 
 
-def _explained(error: Exception, body: bytes) -> ValueError:
+def _caller_error(error: Exception, body: bytes) -> ValueError:
     if isinstance(error, msgspec.ValidationError):
         return ValueError(_explain(str(error)))
     if isinstance(error, RecursionError):
@@ -171,7 +171,7 @@ def _explained(error: Exception, body: bytes) -> ValueError:
 
 
 def _explain(message: str) -> str:
-    """msgspec's words in ours: `inputs[0].shape: expected a list of integers`."""
+    """Rephrase msgspec's message: `inputs[0].shape: expected a list of integers`."""
     placed = _PLACED.match(message)
     what, where = (placed["what"], placed["where"]) if placed else (message, "")
     if missing := _MISSING.match(what):
@@ -185,12 +185,12 @@ def _explain(message: str) -> str:
     return f"{where}: {_EXPECTED.get(field, what)}"
 
 
-def _first_fault(inputs: Sequence[Given]) -> str:
-    """Only called when there is one: the way without faults is the hot one."""
+def _first_fault(inputs: Sequence[InputFields]) -> str:
+    """Describe the first fault. Only called if there is one, to keep the valid case fast."""
     seen: set[str] = set()
     for at, tensor in enumerate(inputs):
         if tensor.name in seen:
-            return f"inputs[{at}].name: '{cited(tensor.name)}' is there twice"
+            return f"inputs[{at}].name: '{shorten(tensor.name)}' is used twice"
         seen.add(tensor.name)
         if prod(tensor.shape) > MAX_ELEMENTS:
             return f"inputs[{at}].shape: more than {MAX_ELEMENTS} elements"
@@ -199,10 +199,10 @@ def _first_fault(inputs: Sequence[Given]) -> str:
     raise AssertionError("no fault")
 
 
-def _first_repeated(outputs: list[RequestedOutput]) -> str:
+def _first_duplicate(outputs: list[RequestedOutput]) -> str:
     seen: set[str] = set()
     for at, output in enumerate(outputs):
         if output.name in seen:
-            return f"outputs[{at}].name: '{cited(output.name)}' is there twice"
+            return f"outputs[{at}].name: '{shorten(output.name)}' is used twice"
         seen.add(output.name)
     raise AssertionError("no fault")

@@ -1,5 +1,5 @@
-"""The machine that keeps resources as their owners want them, ignorant of machine learning.
+"""The reconciliation machinery, which knows nothing about machine learning.
 
-Here: the queue of keys, what a controller is, writing what one decided, the loop that runs them.
-Not here: any one controller, any store or engine, the meaning of a spec.
+Here: the queue of keys, the controller protocol, writing decisions, and the loop that runs controllers.
+Not here: concrete controllers, stores, engines, or the meaning of a spec.
 """

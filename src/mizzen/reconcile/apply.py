@@ -1,7 +1,7 @@
-"""Write what a controller decided: children, status, finalizers. Written once, for all controllers.
+"""Writing a controller's decision to the store: children, status and finalizers.
 
-Nothing is written that is already so: every write is an event, and an event wakes the controller that caused it.
-What was written is told to a Recorder: here is the one place that knows what happened, and to what.
+Unchanged state is not written: every write is an event, and an event wakes the controller that caused it. Each write is
+reported to a Recorder here, because only this module knows what was written.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Resource, Status, merge_conditions
 from mizzen.reconcile.controller import Decision, Facts, Store
-from mizzen.reconcile.recorder import NOBODY, Recorder, turns
+from mizzen.reconcile.recorder import NULL_RECORDER, Recorder, find_condition_changes
 
 ACTOR = "system"
-"""Who writes when nobody in particular decided."""
+"""The author of writes that no user decided."""
 
 
-async def apply(store: Store, facts: Facts, decision: Decision, now: datetime, recorder: Recorder = NOBODY) -> bool:
-    """False: something moved between reading and writing, so that the facts are old; look again at once.
+async def apply(
+    store: Store, facts: Facts, decision: Decision, now: datetime, recorder: Recorder = NULL_RECORDER
+) -> bool:
+    """False: an object changed between reading and writing, so the facts are stale; reconcile again at once.
 
-    Looking again at once cannot spin: each such failure means that somebody else's write succeeded.
+    That cannot spin: each such failure means that another writer's write succeeded.
     """
     write = _release if facts.resource.deleting else _converge
     try:
@@ -35,11 +37,11 @@ async def apply(store: Store, facts: Facts, decision: Decision, now: datetime, r
 async def _converge(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:
     owner = facts.resource
     if decision.children:
-        owner = await _hold(store, owner)
+        owner = await _add_finalizer(store, owner)
     there = {child.ref: child for child in facts.children}
     for wanted in decision.children:
         await _write_child(store, recorder, owner, there.pop(wanted.ref, None), wanted)
-    # The status goes before the pruning: whoever reads it must never be pointed at a child that is already going.
+    # The status is written before children are deleted: it must never point readers at a child that is going away.
     owner = await _write_status(store, recorder, owner, decision, now)
     for unwanted in there.values():
         await _delete(store, recorder, owner, unwanted)
@@ -49,7 +51,7 @@ async def _converge(store: Store, recorder: Recorder, facts: Facts, decision: De
 
 
 async def _release(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:
-    """The resource is being deleted: its children go first, then its finalizers."""
+    """The resource is being deleted: delete its children first, then remove its finalizers."""
     owner = facts.resource
     gone = [await _delete(store, recorder, owner, child) for child in facts.children]
     drop = decision.drop_finalizers | ({CHILDREN_FINALIZER} if all(gone) else set())
@@ -58,8 +60,8 @@ async def _release(store: Store, recorder: Recorder, facts: Facts, decision: Dec
     await _drop_finalizers(store, owner, drop)
 
 
-async def _hold(store: Store, owner: Resource) -> Resource:
-    """Before the first child exists: without the finalizer, a deletion right now would leave that child an orphan."""
+async def _add_finalizer(store: Store, owner: Resource) -> Resource:
+    """Before the first child exists: without the finalizer, a deletion at this moment would orphan that child."""
     if CHILDREN_FINALIZER in owner.meta.finalizers:
         return owner
     finalizers = (*owner.meta.finalizers, CHILDREN_FINALIZER)
@@ -70,11 +72,11 @@ async def _write_child(
     store: Store, recorder: Recorder, owner: Resource, there: Resource | None, wanted: Resource
 ) -> None:
     if there is None:
-        recorder.made(owner, await _create(store, owner, wanted))
+        recorder.record_created(owner, await _create(store, owner, wanted))
         return
     labels, annotations = wanted.meta.labels, wanted.meta.annotations
     same = (there.spec, there.meta.labels, there.meta.annotations) == (wanted.spec, labels, annotations)
-    # One that is being deleted is past changing. Its end wakes the owner, and then it is created anew.
+    # A child that is being deleted is not changed. Its end wakes the owner, which then creates it again.
     if same or there.deleting:
         return
     meta = replace(there.meta, labels=labels, annotations=annotations)
@@ -87,17 +89,17 @@ async def _create(store: Store, owner: Resource, wanted: Resource) -> Resource:
         return await store.create(replace(wanted, meta=meta), ACTOR)
     except AlreadyExists:
         there = await store.get(wanted.ref)
-        if there.owned_by(owner):
+        if there.is_owned_by(owner):
             raise Conflict(f"{wanted.ref} was created meanwhile") from None
         raise
 
 
 async def _delete(store: Store, recorder: Recorder, owner: Resource, child: Resource) -> bool:
-    """True: gone. False: marked as deleted, and something still holds it."""
+    """True: gone. False: marked as deleted, and a finalizer still holds it."""
     if child.deleting:
         return False
     left = await store.delete(child.ref, ACTOR, uid=child.meta.uid)
-    recorder.deleted(owner, child)
+    recorder.record_deleted(owner, child)
     return left is None
 
 
@@ -115,10 +117,10 @@ async def _write_status(
     if new.status == resource.status:
         return resource
     written = await store.update_status(new, decision.actor or ACTOR, decision=decision.decision, guard=decision.guard)
-    for condition in turns(resource, written):
-        recorder.turned(written, condition)
+    for condition in find_condition_changes(resource, written):
+        recorder.record_condition(written, condition)
     for note in decision.notes:
-        recorder.noted(written, note)
+        recorder.record_note(written, note)
     return written
 
 

@@ -1,9 +1,9 @@
-"""What a controller is: two functions, `load` and a pure `decide`.
+"""The controller protocol: two functions, `load` and a pure `decide`.
 
-`load` gathers a resource and all it owns or names into facts; `decide` turns facts into a Decision; `apply` writes it.
-A controller is woken by a key and must come to the same decision however often it is asked.
+`load` gathers a resource and all that it owns or references into facts; `decide` turns facts into a Decision; `apply`
+writes it. A controller is woken by a key and must reach the same decision however often it runs.
 
-`Store` is the part of `mizzen.stores.store.Store` that the machine uses, spelled out because stores stand above it.
+`Store` is the part of `mizzen.stores.store.Store` used here. It is declared here because stores are a higher layer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from mizzen.errors import NotFound
 from mizzen.kinds.schema.resource import Ref, Resource, Status
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 
 
 class Listing(Protocol):
@@ -47,43 +47,43 @@ class Store(Protocol):
 
 
 class Facts(Protocol):
-    """What `load` found. Controllers add their own fields."""
+    """The result of `load`. Controllers add their own fields."""
 
     @property
     def resource(self) -> Resource: ...
     @property
     def children(self) -> tuple[Resource, ...]:
-        """Everything the resource owns now, also what is being deleted."""
+        """All objects that the resource owns now, including those being deleted."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     children: tuple[Resource, ...] = ()
-    """All children wanted. Owner reference and finalizers are added in `apply`; those not named here are deleted."""
+    """All desired children. `apply` adds owner references and finalizers, and deletes children not listed here."""
     status: Status | None = None
-    """None leaves the status alone. Transition times and observed generations are filled in by `apply`."""
-    again: float | None = None
-    """Look again after so many seconds, even if nothing changes in the store."""
+    """None leaves the status unchanged. `apply` fills in transition times and observed generations."""
+    requeue_after: float | None = None
+    """Reconcile again after so many seconds, even if nothing changes in the store."""
     drop_finalizers: frozenset[str] = frozenset()
     remove: bool = False
-    """The object itself has had its time: delete it, once the status is written."""
+    """The object itself has expired: delete it once the status is written."""
     decision: str | None = None
     """A word such as `promoted` when the status change belongs in history."""
     actor: str | None = None
-    """Who decided so, when it was not the controller."""
+    """The user who decided, if it was not the controller."""
     guard: Callable[[Any], None] | None = field(default=None, compare=False)
-    """What must still hold of other objects when the status is written: a `Guard` of stores."""
-    notes: tuple[Note, ...] = ()
-    """What happened, as the difference between the status there is and this one: told once it is written."""
+    """A `Guard` of stores: conditions on other objects that must still hold when the status is written."""
+    notes: tuple[EventNote, ...] = ()
+    """Events that this change of status stands for; they are recorded once it is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """In `watches`: of this kind matters only that an object is there, is being deleted, or is gone.
+    """In `watches`: only creation, deletion and removal of objects of this kind matter.
 
-    For kinds with many objects whose specs hardly ever change: nothing is kept of them, and their statuses wake nobody,
-    unless the spec has changed once. What such a spec names must not change.
+    For kinds with many objects whose specs hardly ever change: nothing is kept in memory for them, and changes of their
+    statuses wake no key unless the spec was edited before. The references in such a spec must not change.
     """
 
     kind: str
@@ -104,9 +104,10 @@ class Controller(Protocol[S_contra, F]):
         ...
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
-        """The keys that a change of a watched resource concerns. Must bear any spec, also a broken one.
+        """The keys affected by a change of a watched resource. Must accept any spec, even an invalid one.
 
-        Asked of each object of a kind that is watched whole before anything is loaded, and again after each change.
+        For kinds that are watched in full, the loop calls it for every object before anything is loaded, and again
+        after each change.
         """
         ...
 
@@ -115,7 +116,7 @@ class Controller(Protocol[S_contra, F]):
         ...
 
     def decide(self, facts: F, now: datetime) -> Decision:
-        """Pure: no input, no output, no clock but `now`."""
+        """Pure: no I/O, and no clock but `now`."""
         ...
 
 
@@ -127,6 +128,6 @@ async def find(store: Store, ref: Ref) -> Resource | None:
         return None
 
 
-def owners(resource: Resource, kind: str) -> tuple[Ref, ...]:
-    """The owners of that kind, which live in the same namespace."""
+def find_owners(resource: Resource, kind: str) -> tuple[Ref, ...]:
+    """The owners of that kind, which are in the same namespace."""
     return tuple(Ref(kind, owner.name, resource.meta.namespace) for owner in resource.meta.owners if owner.kind == kind)

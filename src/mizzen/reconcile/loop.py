@@ -1,9 +1,10 @@
-"""The loop: changes of the store become keys, and keys are loaded, decided and applied.
+"""The reconciliation loop: changes in the store become keys, and each key is loaded, decided and applied.
 
-Every object is looked at once at the start, then after each change that may concern it, and when its controller asked
-for it. A failure with one key delays that key alone. Nothing is remembered that a restart would lose.
+Every object is reconciled once at the start, then after each change that may affect it, and when its controller has
+asked for it. A failure of one key delays only that key. The loop keeps no state that a restart would lose.
 
-Objects are read in pages and not kept: of a watched one, the keys it concerns, if there are any besides itself.
+Objects are read in pages and not kept in memory. For a watched object, only the keys of other objects that it affects
+are kept.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Controller, Event, Presence, StoreT
 from mizzen.reconcile.queue import KeyedQueue, LoopTimer
-from mizzen.reconcile.recorder import NOBODY, Recorder
+from mizzen.reconcile.recorder import NULL_RECORDER, Recorder
 
 PAGE = 500
 
@@ -28,20 +29,20 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
-    """How a controller keeps up."""
+class ControllerBacklog:
+    """The backlog of one controller."""
 
     controller: str
-    """The kind it works on."""
+    """The kind that it reconciles."""
     waiting: int
     failing: int
-    """Objects whose last look failed; each is looked at again."""
+    """Objects whose last reconciliation failed; each is retried."""
     errors: int
-    """Looks that failed since the start."""
+    """Failed reconciliations since the start."""
 
 
 class _Lane(Generic[StoreT]):
-    """A controller, the keys that wait for it, and what is remembered for it of the kinds it watches."""
+    """A controller, its queue of keys, and the keys that watched objects affect."""
 
     def __init__(self, controller: Controller[StoreT, Any]) -> None:
         self.controller = controller
@@ -50,43 +51,43 @@ class _Lane(Generic[StoreT]):
         self.remembers = frozenset(watched for watched in controller.watches if isinstance(watched, str))
         self.watches = self.remembers | {one.kind for one in controller.watches if isinstance(one, Presence)}
         self._named: dict[Ref, tuple[Ref, ...]] = {}
-        """Other keys that an object concerns."""
+        """For each watched object, the other keys that it affects."""
 
     @property
     def kinds(self) -> frozenset[str]:
         return self.watches | {self.controller.kind}
 
-    def found(self, resource: Resource) -> None:
-        """It is there, since whenever: its own key is due."""
+    def on_listed(self, resource: Resource) -> None:
+        """The object exists, whether new or old: enqueue its own key."""
         if resource.kind == self.controller.kind:
-            self.queue.add_behind(resource.ref)
+            self.queue.add_low_priority(resource.ref)
         if resource.kind in self.remembers:
-            self._name(resource, self._keys(resource))
+            self._remember(resource, self._keys(resource))
 
-    def changed(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         resource = event.resource
         if resource.kind == self.controller.kind:
             self.queue.add(resource.ref)
         gone = event.type == "DELETED"
         if resource.kind in self.remembers:
             keys = self._keys(resource)
-            # Both states count: an object that now names another key no longer concerns the one it named before.
+            # Both states count: an object that moves from one key to another affects both.
             for key in (*self._named.get(resource.ref, ()), *keys):
                 self.queue.add(key)
-            self._name(resource, () if gone else keys)
-        elif resource.kind in self.watches and (gone or event.type == "ADDED" or _touched(resource)):
+            self._remember(resource, () if gone else keys)
+        elif resource.kind in self.watches and (gone or event.type == "ADDED" or _is_deleting_or_edited(resource)):
             for key in self._keys(resource):
                 self.queue.add(key)
 
-    def failed(self, key: Ref) -> float:
-        """Seconds until the next look."""
+    def on_failure(self, key: Ref) -> float:
+        """Schedule a retry. Returns the seconds until then."""
         self.errors += 1
         return self.queue.retry(key)
 
     def forget(self, kind: str) -> None:
         self._named = {ref: keys for ref, keys in self._named.items() if ref.kind != kind}
 
-    def _name(self, resource: Resource, keys: tuple[Ref, ...]) -> None:
+    def _remember(self, resource: Resource, keys: tuple[Ref, ...]) -> None:
         others = tuple(key for key in keys if key != resource.ref)
         if others:
             self._named[resource.ref] = others
@@ -96,13 +97,13 @@ class _Lane(Generic[StoreT]):
     def _keys(self, resource: Resource) -> tuple[Ref, ...]:
         try:
             return tuple(self.controller.keys(resource))
-        except Exception:  # one odd object must not end the watch of its kind
-            log.exception("%s: cannot tell which %s it concerns", resource.ref, self.controller.kind)
+        except Exception:  # one invalid object must not end the watch of its kind
+            log.exception("%s: cannot determine which %s it affects", resource.ref, self.controller.kind)
             return ()
 
 
-def _touched(resource: Resource) -> bool:
-    """Is it being deleted, or has its spec changed since it was made? An event does not tell what of it is new."""
+def _is_deleting_or_edited(resource: Resource) -> bool:
+    """Is it being deleted, or was its spec edited since its creation? An event does not say what changed."""
     return resource.deleting or resource.meta.generation > 1
 
 
@@ -114,9 +115,9 @@ class Loop(Generic[StoreT]):
         *,
         now: Callable[[], datetime],
         workers: int = 4,
-        recorder: Recorder = NOBODY,
+        recorder: Recorder = NULL_RECORDER,
     ) -> None:
-        """`recorder` is told what happened to objects."""
+        """`recorder` records events of objects."""
         self._store = store
         self._lanes = tuple(_Lane[StoreT](controller) for controller in controllers)
         self._now = now
@@ -124,71 +125,75 @@ class Loop(Generic[StoreT]):
         self._recorder = recorder
 
     async def run(self) -> None:
-        """Until cancelled. Raises when watching the store fails: without it, this would be a loop that sleeps."""
+        """Until cancelled. Raises when watching the store fails: without a watch, the loop would do nothing."""
         kinds = sorted({kind for lane in self._lanes for kind in lane.kinds})
         remembered = [kind for kind in kinds if any(kind in lane.remembers for lane in self._lanes)]
-        # Watched from before the first look at anything: whatever changes after that look is an event.
+        # The watch starts before the first object is read, so that every later change is an event.
         since = await self._position(kinds[0])
-        # And what an object concerned is known before that, so that it is known when it moves to another key.
+        # The affected keys are known before that, so that an object that moves to another key wakes both.
         for kind in remembered:
-            await self._look_at_all(kind)
+            await self._enqueue_all(kind)
         async with asyncio.TaskGroup() as tasks:
             for kind in kinds:
-                tasks.create_task(self._follow(kind, since), name=f"follow {kind}")
+                tasks.create_task(self._watch(kind, since), name=f"follow {kind}")
             for lane in self._lanes:
                 for number in range(self._workers):
                     tasks.create_task(self._work(lane), name=f"reconcile {lane.controller.kind} {number}")
             for kind in kinds:
                 if kind not in remembered:
-                    tasks.create_task(self._look_at_all(kind), name=f"look at every {kind}")
+                    tasks.create_task(self._enqueue_all(kind), name=f"list every {kind}")
 
-    def backlogs(self) -> list[Backlog]:
-        return [Backlog(lane.controller.kind, len(lane.queue), lane.queue.failing, lane.errors) for lane in self._lanes]
+    def list_backlogs(self) -> list[ControllerBacklog]:
+        return [
+            ControllerBacklog(lane.controller.kind, len(lane.queue), lane.queue.failing, lane.errors)
+            for lane in self._lanes
+        ]
 
-    def poke(self, ref: Ref) -> None:
-        """A hint from outside that this object is worth a look."""
+    def enqueue(self, ref: Ref) -> None:
+        """Reconcile this object, because of a change outside the store."""
         for lane in self._lanes:
             if lane.controller.kind == ref.kind:
                 lane.queue.add(ref)
 
-    async def _follow(self, kind: str, since: str) -> None:
-        concerned = self._concerned(kind)
+    async def _watch(self, kind: str, since: str) -> None:
+        concerned = self._lanes_for(kind)
         while True:
             try:
                 async for event in self._store.watch(kind, since):
                     for lane in concerned:
-                        lane.changed(event)
+                        lane.on_event(event)
             except Expired:
-                log.info("the watch of %s fell behind; looking at all that may have changed", kind)
+                log.info("the watch of %s fell behind; listing all objects again", kind)
             else:
                 raise RuntimeError(f"the watch of {kind} ended by itself")
             since = await self._position(kind)
-            await self._look_again(kind)
+            await self._resync(kind)
 
-    async def _look_again(self, kind: str) -> None:
-        """After a gap: at every object of the kind, and at every key that one, there or gone, may concern."""
-        for lane in self._concerned(kind):
+    async def _resync(self, kind: str) -> None:
+        """After a gap in the watch: enqueue every object of the kind, and every key that one of them, existing or
+        deleted, may affect."""
+        for lane in self._lanes_for(kind):
             lane.forget(kind)
-        await self._look_at_all(kind)
-        for lane in self._concerned(kind):
+        await self._enqueue_all(kind)
+        for lane in self._lanes_for(kind):
             if kind in lane.watches:
                 async for resource in self._all(lane.controller.kind):
-                    lane.queue.add_behind(resource.ref)
+                    lane.queue.add_low_priority(resource.ref)
 
-    async def _look_at_all(self, kind: str) -> None:
-        concerned = self._concerned(kind)
+    async def _enqueue_all(self, kind: str) -> None:
+        concerned = self._lanes_for(kind)
         async for resource in self._all(kind):
             for lane in concerned:
-                lane.found(resource)
+                lane.on_listed(resource)
 
     async def _all(self, kind: str) -> AsyncIterator[Resource]:
-        """In pages. Some may come twice, when the store changes so fast that a page is too old to go on from."""
+        """All objects, read in pages. Some may come twice, if the store changes so fast that a page expires."""
         limit, after = PAGE, None
         while True:
             try:
                 page = await self._store.list(kind, limit=limit, after=after)
             except Expired:
-                limit, after = 8 * limit, None  # larger each time, so that it comes to an end
+                limit, after = 8 * limit, None  # larger each time, so that it eventually finishes
                 continue
             for resource in page.items:
                 yield resource
@@ -196,7 +201,7 @@ class Loop(Generic[StoreT]):
             if after is None:
                 return
 
-    def _concerned(self, kind: str) -> list[_Lane[StoreT]]:
+    def _lanes_for(self, kind: str) -> list[_Lane[StoreT]]:
         return [lane for lane in self._lanes if kind in lane.kinds]
 
     async def _position(self, kind: str) -> str:
@@ -208,14 +213,14 @@ class Loop(Generic[StoreT]):
             try:
                 await self._reconcile(lane, key)
             except (MizzenError, OSError) as error:
-                delay = lane.failed(key)
-                log.warning("%s: %s: %s; again in %.2f s", key, type(error).__name__, error, delay)
-            except Exception:  # a bug met by one object must not stop the others
-                delay = lane.failed(key)
-                log.exception("%s: unexpected; again in %.2f s", key, delay)
+                delay = lane.on_failure(key)
+                log.warning("%s: %s: %s; retrying in %.2f s", key, type(error).__name__, error, delay)
+            except Exception:  # a bug that one object triggers must not stop the others
+                delay = lane.on_failure(key)
+                log.exception("%s: unexpected error; retrying in %.2f s", key, delay)
             finally:
                 lane.queue.done(key)
-            # A look may have waited for nothing. Then thousands of them would hold up everybody else in this process.
+            # A reconciliation may never have yielded. Thousands of them would then block the event loop.
             await asyncio.sleep(0)
 
     async def _reconcile(self, lane: _Lane[StoreT], key: Ref) -> None:
@@ -229,5 +234,5 @@ class Loop(Generic[StoreT]):
             lane.queue.add(key)
             return
         lane.queue.forget(key)
-        if decision.again is not None:
-            lane.queue.add_after(key, decision.again)
+        if decision.requeue_after is not None:
+            lane.queue.add_after(key, decision.requeue_after)

@@ -1,12 +1,12 @@
-"""A queue of keys to look at.
+"""The queue of keys to reconcile.
 
-A key says *look at this object*, never what happened to it, so one entry stands for any number of changes.
+A key names an object, never what happened to it, so one entry stands for any number of changes.
 
-- A key is in the hands of one worker at a time; added meanwhile, it runs again afterwards.
-- No key is lost: after every `add` there is a `take` that begins later.
+- One worker at a time processes a key; if it is added meanwhile, it runs again afterwards.
+- No key is lost: after every `add` there is a later `take`.
 - First come, first served. A key that runs again goes to the end.
-- There are two rows: keys that somebody waits for, and behind them those that are merely due, such as all at a start.
-  While both have keys, their turns alternate: neither row can hold up the other.
+- There are two queues: keys of changed objects, and low-priority keys that are only due, such as all keys at a start.
+  While both have keys, they alternate, so neither can block the other.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ SHORTEST_DELAY = 0.05
 LONGEST_DELAY = 30.0
 
 
-class Scheduled(Protocol):
+class TimerHandle(Protocol):
     def cancel(self) -> None: ...
 
 
 class Timer(Protocol):
-    """What the queue asks of time. An asyncio event loop is one."""
+    """The timer functions that the queue needs. An asyncio event loop is one."""
 
     def time(self) -> float: ...
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Scheduled: ...
+    def call_at(self, when: float, callback: Callable[[], None]) -> TimerHandle: ...
 
 
 class LoopTimer:
-    """The time of whichever event loop runs when it is asked for, so that a queue can be made before one does."""
+    """The timer of the event loop that runs at the call, so that a queue can be created before the loop."""
 
     def time(self) -> float:
         return asyncio.get_running_loop().time()
 
-    def call_at(self, when: float, callback: Callable[[], None]) -> Scheduled:
+    def call_at(self, when: float, callback: Callable[[], None]) -> TimerHandle:
         return asyncio.get_running_loop().call_at(when, callback)
 
 
@@ -48,67 +48,67 @@ class KeyedQueue:
     def __init__(self, timer: Timer) -> None:
         self._timer = timer
         self._front: deque[Ref] = deque()
-        self._behind: deque[Ref] = deque()
+        self._low: deque[Ref] = deque()
         self._queued: dict[Ref, deque[Ref]] = {}
-        """The row that each key waits in. One that was moved up is left in the other row, and passed over there."""
+        """The deque that each key waits in. A key that was moved up stays in the other deque and is skipped there."""
         self._waiting = asyncio.Semaphore(0)
-        """Counts `queued`."""
+        """Counts `_queued`."""
         self._front_is_next = True
         self._working: set[Ref] = set()
         self._again: set[Ref] = set()
-        self._later: dict[Ref, tuple[float, Scheduled]] = {}
+        self._later: dict[Ref, tuple[float, TimerHandle]] = {}
         self._failures: dict[Ref, int] = {}
 
     def __len__(self) -> int:
-        """Keys that wait for a worker, in either row; not those that are due later."""
+        """Keys that wait for a worker, without those that are due later."""
         return len(self._queued)
 
     @property
     def failing(self) -> int:
-        """Keys whose last look failed."""
+        """Keys whose last reconciliation failed."""
         return len(self._failures)
 
     def add(self, key: Ref) -> None:
-        """Look at the key as soon as a worker is free."""
+        """Process the key as soon as a worker is free."""
         if key in self._working:
             self._again.add(key)
         elif self._queued.get(key) is not self._front:
-            self._enter(key, self._front)
+            self._enqueue(key, self._front)
 
-    def add_behind(self, key: Ref) -> None:
-        """Look at the key when those that were added are done, or at every second turn."""
+    def add_low_priority(self, key: Ref) -> None:
+        """Process the key after those that were added, or in alternation with them."""
         if key in self._working:
             self._again.add(key)
         elif key not in self._queued:
-            self._enter(key, self._behind)
+            self._enqueue(key, self._low)
 
     def add_after(self, key: Ref, seconds: float) -> None:
-        """Look at the key then. Of several times asked for, the earliest wins."""
+        """Process the key then. Of several requested times, the earliest wins."""
         when = self._timer.time() + seconds
         planned = self._later.get(key)
         if planned is not None:
             if planned[0] <= when:
                 return
             planned[1].cancel()
-        self._later[key] = (when, self._timer.call_at(when, lambda: self._due(key)))
+        self._later[key] = (when, self._timer.call_at(when, lambda: self._on_due(key)))
 
     def retry(self, key: Ref) -> float:
-        """Look at the key again after a failure, later each time until `forget`. Returns the delay in seconds."""
+        """Process the key again after a failure, with growing delays until `forget`. Returns the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        # The exponent is bounded too: an object that fails for days must not overflow a float.
+        # The exponent is bounded, too: an object that fails for days must not overflow a float.
         delay = min(SHORTEST_DELAY * 2.0 ** min(failures, 16), LONGEST_DELAY)
         self.add_after(key, delay)
         return delay
 
     def forget(self, key: Ref) -> None:
-        """The key is well: the next failure starts with the shortest delay."""
+        """The key has succeeded: the next failure starts with the shortest delay."""
         self._failures.pop(key, None)
 
     async def take(self) -> Ref:
         """The next key, held by the caller until `done`."""
         await self._waiting.acquire()
-        key = self._first()
+        key = self._pop()
         del self._queued[key]
         self._working.add(key)
         return key
@@ -119,20 +119,20 @@ class KeyedQueue:
             self._again.discard(key)
             self.add(key)
 
-    def _enter(self, key: Ref, row: deque[Ref]) -> None:
+    def _enqueue(self, key: Ref, row: deque[Ref]) -> None:
         if key not in self._queued:
             self._waiting.release()
         self._queued[key] = row
         row.append(key)
 
-    def _first(self) -> Ref:
+    def _pop(self) -> Ref:
         while True:
-            row = self._front if self._front and (self._front_is_next or not self._behind) else self._behind
+            row = self._front if self._front and (self._front_is_next or not self._low) else self._low
             key = row.popleft()
             if self._queued.get(key) is row:
-                self._front_is_next = row is self._behind
+                self._front_is_next = row is self._low
                 return key
 
-    def _due(self, key: Ref) -> None:
+    def _on_due(self, key: Ref) -> None:
         del self._later[key]
         self.add(key)

@@ -1,7 +1,7 @@
-"""Who is told what happened to objects, for people to read: conditions that turned, children made and deleted, and what
-a controller noted beside them. Told after the write, so that nothing is told that did not happen.
+"""The protocol of event recorders: changed conditions, created and deleted children, and notes of controllers, for
+users to read. Events are recorded after the write, so that nothing is reported that did not happen.
 
-This is news, not state: nobody decides by it, and it may be lost.
+Events are not state: no decision depends on them, and they may be lost.
 """
 
 from __future__ import annotations
@@ -14,52 +14,51 @@ from mizzen.kinds.schema.resource import Condition, Resource, Status
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
-    """Something that happened which no condition tells."""
+class EventNote:
+    """An event that no condition reports."""
 
     reason: str
-    """In one word, such as `Promoted`."""
+    """One word, such as `Promoted`."""
     message: str
-    """In a person's words."""
+    """Text for users."""
     warning: bool = False
 
 
 class Recorder(Protocol):
-    """Returns at once and never raises: it must not be in the way of what it is told of."""
+    """Returns at once and never raises: it must not interfere with the work that it records."""
 
-    def turned(self, resource: Resource, condition: Condition) -> None:
-        """A condition of the resource has another status or another reason than before."""
+    def record_condition(self, resource: Resource, condition: Condition) -> None:
+        """The status or the reason of a condition has changed."""
         ...
 
-    def made(self, owner: Resource, child: Resource) -> None: ...
+    def record_created(self, owner: Resource, child: Resource) -> None: ...
 
-    def deleted(self, owner: Resource, child: Resource) -> None:
-        """Not wanted any more; it may take a while to go."""
+    def record_deleted(self, owner: Resource, child: Resource) -> None:
+        """The child is being deleted, which may take a while."""
         ...
 
-    def noted(self, resource: Resource, note: Note) -> None: ...
+    def record_note(self, resource: Resource, note: EventNote) -> None: ...
 
 
-class Nobody:
-    """Listens to nothing."""
+class NullRecorder:
+    """Records nothing."""
 
-    def turned(self, resource: Resource, condition: Condition) -> None: ...
+    def record_condition(self, resource: Resource, condition: Condition) -> None: ...
 
-    def made(self, owner: Resource, child: Resource) -> None: ...
+    def record_created(self, owner: Resource, child: Resource) -> None: ...
 
-    def deleted(self, owner: Resource, child: Resource) -> None: ...
+    def record_deleted(self, owner: Resource, child: Resource) -> None: ...
 
-    def noted(self, resource: Resource, note: Note) -> None: ...
-
-
-NOBODY = Nobody()
+    def record_note(self, resource: Resource, note: EventNote) -> None: ...
 
 
-def turns(before: Resource, after: Resource) -> Iterator[Condition]:
-    """Conditions that turned between two states of an object.
+NULL_RECORDER = NullRecorder()
 
-    Not those that tell nothing new: that a spec is fine, which is so of almost every one; and of a new condition that
-    nothing is known yet.
+
+def find_condition_changes(before: Resource, after: Resource) -> Iterator[Condition]:
+    """Conditions that changed between two states of an object.
+
+    Uninformative changes are skipped: an accepted spec, as almost every spec is, and a new condition that is Unknown.
     """
     was = {condition.type: condition for condition in Status.of(before).conditions}
     for condition in Status.of(after).conditions:

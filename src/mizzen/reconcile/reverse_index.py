@@ -1,6 +1,6 @@
-"""The way back from an object to the keys that name it: for controllers whose keys name objects they do not own.
+"""The reverse index from an object to the keys that reference it, for references without ownership.
 
-Kept in memory, and complete as soon as every key was loaded once, which the loop sees to at its start.
+It is kept in memory, and complete once every key was loaded, which the loop ensures at its start.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from mizzen.kinds.schema.resource import Ref
 
 
-class Mentions:
+class ReverseIndex:
     def __init__(self) -> None:
         self._by_key: dict[Ref, frozenset[Ref]] = {}
         self._naming: defaultdict[Ref, set[Ref]] = defaultdict(set)
 
-    def note(self, key: Ref, named: Iterable[Ref]) -> None:
-        """From now on `key` names these, and nothing else. Note them before they are read: an object that is created in
+    def set(self, key: Ref, named: Iterable[Ref]) -> None:
+        """Set the references of `key` to exactly these. Do it before the objects are read: an object that is created in
         between then wakes the key again."""
         before, after = self._by_key.get(key, frozenset()), frozenset(named)
         for ref in before - after:
@@ -31,9 +31,9 @@ class Mentions:
         else:
             self._by_key.pop(key, None)
 
-    def forget(self, key: Ref) -> None:
-        self.note(key, ())
+    def remove(self, key: Ref) -> None:
+        self.set(key, ())
 
-    def naming(self, ref: Ref) -> tuple[Ref, ...]:
-        """The keys that name it. Costs what it returns."""
+    def keys_for(self, ref: Ref) -> tuple[Ref, ...]:
+        """The keys that reference it. The cost is proportional to their number."""
         return tuple(sorted(self._naming.get(ref, ())))

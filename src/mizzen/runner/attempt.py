@@ -27,15 +27,15 @@ from mizzen.runner import oom as runner_oom
 from mizzen.runner.checkpoints.log_marks import Printed
 from mizzen.runner.checkpoints.publish import Publisher
 from mizzen.runner.checkpoints.rename_watch import Renames
-from mizzen.runner.checkpoints.uploader import Keeper
+from mizzen.runner.checkpoints.uploader import Uploader
 from mizzen.runner.command import NOT_FOUND, CannotStart, Command
 from mizzen.runner.disk_guard import discard_halves, is_short
 from mizzen.runner.environment import Folders, command_environment
-from mizzen.runner.failures import NO_ROOM, Failed, is_full, said
+from mizzen.runner.failures import NO_ROOM, Failed, describe, is_full
 from mizzen.runner.inputs.fetch import Fetched, Fetching
-from mizzen.runner.progress import Said
-from mizzen.runner.report import Telling
-from mizzen.runner.wakeup import Bell
+from mizzen.runner.progress import ProgressReader
+from mizzen.runner.report import StatusReporter
+from mizzen.runner.wakeup import WakeupPipe
 from mizzen.runs import paths, records
 from mizzen.runs.log_segments import Keeping
 from mizzen.runs.paths import JobPlace
@@ -62,7 +62,7 @@ def main(environ: Mapping[str, str]) -> int:
     try:
         task = Task.from_json(data or {})
     except (KeyError, TypeError, ValueError) as error:
-        return _last_words(environ, f"MIZZEN_TASK names no task: {said(error)}")
+        return _last_words(environ, f"MIZZEN_TASK names no task: {describe(error)}")
     if environ.get("MIZZEN_ATTEMPT", str(task.attempt)) != str(task.attempt):
         return _last_words(environ, f"asked for attempt {environ['MIZZEN_ATTEMPT']}, but the task is {task.attempt}")
     data_dir = Path(environ["MIZZEN_DATA_DIR"])
@@ -98,46 +98,46 @@ class Runner:
         self._environ = environ
         self._room = _room(job.data_dir, environ)
         self._blobs = blobs_of(job.data_dir, environ, self._room)
-        self._bell = Bell()
-        self._telling = Telling(self._place, task.attempt)
-        self._said = Said(self._place)
-        self._keeper: Keeper | None = None
+        self._bell = WakeupPipe()
+        self._telling = StatusReporter(self._place, task.attempt)
+        self._said = ProgressReader(self._place)
+        self._keeper: Uploader | None = None
 
     def run(self) -> int:
         attempt = self._task.attempt
         known = records.read(self._place.exit(attempt))
         if known is not None:
             return int(known["code"])
-        begun = records.read(self._place.begun(attempt))
+        begun = records.read(self._place.path_of_begun(attempt))
         try:
-            end = self._attempted(begun)
-            end = self._kept(end)
+            end = self._attempt(begun)
+            end = self._keep_results(end)
         except _Stopped:
             return STOPPED
         except Failed as error:
             end = End(1, error.reason, error.message, error.retry, ended=time.time())
         except OSError as error:
             full = is_full(error)
-            end = End(1, "NoRoom" if full else "RunnerLost", NO_ROOM if full else said(error), retry=True)
+            end = End(1, "NoRoom" if full else "RunnerLost", NO_ROOM if full else describe(error), retry=True)
         return self._record(end)
 
-    def _attempted(self, begun: Mapping[str, Any] | None) -> End:
+    def _attempt(self, begun: Mapping[str, Any] | None) -> End:
         """Raises _Stopped, Failed, OSError."""
-        stopped = self._place.stopped(self._task.attempt)
+        stopped = self._place.path_of_stopped(self._task.attempt)
         self._telling.reserve()
         started = begun["started"] if begun is not None else None
         self._telling.went_on(started)
         if begun is not None and "end" in begun:
             stopped.unlink(missing_ok=True)
             return End(**begun["end"])
-        lost = self._place.lost(self._task.attempt).exists()
+        lost = self._place.path_of_lost(self._task.attempt).exists()
         if begun is not None and (lost or not stopped.exists()):
             reason = "RunnerLost" if lost else "Interrupted"
-            return self._noted(End(KILLED, reason, EXIT_REASONS[reason], True, started, time.time()))
-        fetched = self._fetched()
+            return self._record_end(End(KILLED, reason, EXIT_REASONS[reason], True, started, time.time()))
+        fetched = self._fetch_inputs()
         return self._ran(fetched, started)
 
-    def _fetched(self) -> Fetched:
+    def _fetch_inputs(self) -> Fetched:
         fetching = Fetching(self._task, self._job, self._blobs, self._environ, Path.cwd())
         fetching.ended = self._bell.ring
         self._telling.tell("fetching", fetching.message)
@@ -145,7 +145,7 @@ class Runner:
         while fetching.result is None and fetching.error is None:
             self._bell.wait(1.0)
             if self._bell.stop:
-                self._stopped()
+                self._raise_if_stopped()
             self._telling.tell("fetching", fetching.message)
         if fetching.error is not None:
             raise fetching.error
@@ -168,20 +168,20 @@ class Runner:
         self._said.forget()
         started = started or time.time()
         if self._bell.stop:
-            self._stopped()
+            self._raise_if_stopped()
         oom = runner_oom.killings()
-        records.write(self._place.begun(attempt), {"started": started})
-        self._place.stopped(attempt).unlink(missing_ok=True)
+        records.write(self._place.path_of_begun(attempt), {"started": started})
+        self._place.path_of_stopped(attempt).unlink(missing_ok=True)
         try:
             command = Command.start(task.command, python, fetched.cwd, environment, printed.handle)
         except CannotStart as error:
             return End(NOT_FOUND, "CommandNotFound", str(error), ended=time.time())
         self._telling.began(command.pid, started)
         try:
-            code, why = self._watched(command, printed, renames, keeper)
+            code, why = self._watch(command, printed, renames, keeper)
         finally:
             command.kill()  # what it left behind, and all of it when something went wrong here
-            keeper.renamed(renames.seen())
+            keeper.on_rename(renames.take_names())
             printed.note(time.time())
             self._said.look()
         ended = time.time()
@@ -191,12 +191,12 @@ class Runner:
         if why == "room":
             end = End(code, "NoRoom", NO_ROOM, retry=True, last_lines=printed.last_lines())
         else:
-            end = self._explained(code, printed, oom < runner_oom.killings())
+            end = self._explain(code, printed, oom < runner_oom.killings())
         if end.reason == "NoRoom":
             discard_halves(self._job.checkpoints)
-        return self._noted(replace(end, started=started, ended=ended))
+        return self._record_end(replace(end, started=started, ended=ended))
 
-    def _watched(self, command: Command, printed: Printed, renames: Renames, keeper: Keeper) -> tuple[int, Ended]:
+    def _watch(self, command: Command, printed: Printed, renames: Renames, keeper: Uploader) -> tuple[int, Ended]:
         """Until it ends: its code, and why."""
         pause, deadline, told = TICK, float("inf"), 0.0
         why: Ended = "itself"
@@ -207,9 +207,9 @@ class Runner:
             pause = TICK if grown else IDLE_TICK
             if grown:
                 keeper.grew(printed.size())
-            names = renames.seen()
+            names = renames.take_names()
             if names:
-                keeper.renamed(names)
+                keeper.on_rename(names)
             if not renames.watches and now - told >= 1.0:
                 told = now
                 renames.renew()
@@ -229,7 +229,7 @@ class Runner:
                 command.kill()
         return code, why
 
-    def _kept(self, end: End) -> End:
+    def _keep_results(self, end: End) -> End:
         """Puts away what is left; what the attempt's end is after that."""
         self._begin_keeping()
         if not self._put_away(sweep=not end.reason and end.code == 0, seconds=self._task.keep_seconds):
@@ -239,15 +239,15 @@ class Runner:
                 return replace(end, code=end.code or 1, reason=reason, message=why, retry=True)
         return end
 
-    def _begin_keeping(self, *, anew: bool = False) -> Keeper:
+    def _begin_keeping(self, *, anew: bool = False) -> Uploader:
         """`anew`: before the command is started. What is found first was saved while nobody looked."""
         if self._keeper is None:
             publisher = Publisher(self._task, self._job, self._blobs, lambda: self._said.last)
             whole = publisher.begin() if anew else publisher.take_whole()
-            self._keeper = Keeper(publisher, self._keeping, self._task, self._job)
+            self._keeper = Uploader(publisher, self._keeping, self._task, self._job)
             self._keeper.ended = self._bell.ring
             self._keeper.start()
-            self._keeper.renamed(whole)
+            self._keeper.on_rename(whole)
         return self._keeper
 
     def _keeping(self, attempt: int) -> Keeping:
@@ -272,7 +272,7 @@ class Runner:
                 return False
         return True
 
-    def _explained(self, code: int, printed: Printed, killed_for_memory: bool) -> End:
+    def _explain(self, code: int, printed: Printed, killed_for_memory: bool) -> End:
         """What the command's end means."""
         if code == 0:
             return End(0)
@@ -283,17 +283,17 @@ class Runner:
             return End(code, "NoRoom", NO_ROOM, retry=True, last_lines=lines)
         return End(code, last_lines=lines)
 
-    def _noted(self, end: End) -> End:
+    def _record_end(self, end: End) -> End:
         """Whoever is started for this attempt from now on runs nothing, and goes on with keeping."""
         with suppress(OSError):
-            records.write(self._place.begun(self._task.attempt), {"started": end.started, "end": asdict(end)})
+            records.write(self._place.path_of_begun(self._task.attempt), {"started": end.started, "end": asdict(end)})
         return end
 
     def _note_stop(self) -> None:
         with suppress(OSError):
-            self._place.stopped(self._task.attempt).touch()
+            self._place.path_of_stopped(self._task.attempt).touch()
 
-    def _stopped(self) -> None:
+    def _raise_if_stopped(self) -> None:
         self._note_stop()
         raise _Stopped
 

@@ -49,7 +49,7 @@ class Command:
                 process_group=0,
             )
         except (OSError, ValueError, UnicodeError) as error:
-            raise CannotStart(_explained(words[0], cwd, error)) from error
+            raise CannotStart(_explain(words[0], cwd, error)) from error
         memory = environment.get("MIZZEN_MEMORY", "")
         if memory.isdecimal():
             with suppress(AttributeError, OSError, ValueError):
@@ -144,7 +144,7 @@ def _stat(pid: int) -> list[str]:
     return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
-def _explained(word: str, cwd: Path, error: Exception) -> str:
+def _explain(word: str, cwd: Path, error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename == str(cwd):
         return f"the folder {cwd}, where it should run, is not there"
     if isinstance(error, FileNotFoundError):

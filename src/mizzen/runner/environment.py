@@ -46,8 +46,8 @@ def command_environment(task: Task, given: Mapping[str, str], folders: Folders, 
     ours = {"PYTHONPATH": given.get("MIZZEN_COMMAND_PYTHONPATH", given.get("PYTHONPATH", ""))}
     ours["PATH"] = str(Path(python).parent)
     joined = {
-        "PYTHONPATH": _joined(ours["PYTHONPATH"], wanted.get("PYTHONPATH", "")),
-        "PATH": _joined(ours["PATH"], wanted.get("PATH") or given.get("PATH") or os.defpath),
+        "PYTHONPATH": _join_paths(ours["PYTHONPATH"], wanted.get("PYTHONPATH", "")),
+        "PATH": _join_paths(ours["PATH"], wanted.get("PATH") or given.get("PATH") or os.defpath),
     }
     defaults = {"PYTHONUNBUFFERED": "1"} | ({"GLOO_SOCKET_IFNAME": "lo"} if task.several else {})
     environment = {**defaults, **inherited, **together(task), **wanted, **joined, **_contract(task, folders)}
@@ -91,5 +91,5 @@ def _contract(task: Task, folders: Folders) -> dict[str, str]:
     }
 
 
-def _joined(*paths: str) -> str:
+def _join_paths(*paths: str) -> str:
     return os.pathsep.join(filter(None, paths))

@@ -41,7 +41,7 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
-def said(error: BaseException) -> str:
+def describe(error: BaseException) -> str:
     """In one line: what is wrong, and then what to do, as somebody would say it."""
     if isinstance(error, MizzenError) and error.hint:
         whole = str(error).removesuffix(f"\nhint: {error.hint}").rstrip(".;")

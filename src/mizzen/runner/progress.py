@@ -18,7 +18,7 @@ MOST_HISTORY = 256 << 20
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Said:
+class ProgressReader:
     def __init__(self, place: ReplicaPlace) -> None:
         self._place = place
         self._seen = (0, 0)

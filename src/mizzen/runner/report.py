@@ -21,7 +21,7 @@ _PATIENCE = 60.0
 """Seconds that the exit record is tried for: nobody knows how the attempt ended before it is there."""
 
 
-class Telling:
+class StatusReporter:
     def __init__(self, place: ReplicaPlace, attempt: int) -> None:
         self._place = place
         self._report = Report(attempt, "fetching")

@@ -9,14 +9,14 @@ from contextlib import suppress
 from typing import Any
 
 
-class Bell:
+class WakeupPipe:
     def __init__(self) -> None:
         """For the main thread. From now on TERM, INT and HUP only set `stop`."""
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.stop = False
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._told)
+            signal.signal(number, self._on_signal)
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def ring(self) -> None:
@@ -32,5 +32,5 @@ class Bell:
             with suppress(BlockingIOError):
                 os.read(self._reading, 4096)
 
-    def _told(self, *_: Any) -> None:
+    def _on_signal(self, *_: Any) -> None:
         self.stop = True

@@ -90,7 +90,7 @@ class Documents(Protocol):
     def uri(self, name: str) -> str: ...
 
 
-class Shelf:
+class CheckpointStore:
     """Checkpoints by where they belong. Blocking; Unavailable when the store of blobs does not answer."""
 
     def __init__(self, documents: Documents) -> None:

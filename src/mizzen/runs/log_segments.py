@@ -48,7 +48,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredLog:
     """What is kept of the log of one attempt."""
 
     segments: tuple[Segment, ...]
@@ -74,17 +74,17 @@ def name_of(job_uid: str, replica: str, attempt: int) -> str:
     return f"{FOLDER}/{job_uid}/{replica}/{attempt}.json"
 
 
-def read(documents: Documents, name: str) -> Kept | None:
+def read(documents: Documents, name: str) -> StoredLog | None:
     """None when there is none that can be read."""
     try:
         data = json.loads(documents.get(name))
         segments = tuple(Segment(**segment) for segment in data["segments"])
-        return Kept(**{**data, "segments": segments})
+        return StoredLog(**{**data, "segments": segments})
     except (NotFound, ValueError, TypeError, KeyError):
         return None
 
 
-def listed(documents: Documents, job_uid: str) -> Iterator[tuple[str, int]]:
+def list_logs(documents: Documents, job_uid: str) -> Iterator[tuple[str, int]]:
     """Replica and attempt of all logs of a job of which something is kept."""
     for name in documents.names(f"{FOLDER}/{job_uid}/"):
         *_, replica, file = name.split("/")
@@ -105,7 +105,7 @@ class Keeping:
         self._documents = documents
         self._log, self._times = place.log(attempt), place.times(attempt)
         self._name = name_of(task.job_uid, task.replica, attempt)
-        none = Kept((), "", False, task.namespace, task.model, task.version, task.version_uid, task.job)
+        none = StoredLog((), "", False, task.namespace, task.model, task.version, task.version_uid, task.job)
         self._kept = read(documents, self._name) or none
         if self._log.exists() and _size(self._log) < self._kept.size:  # begun anew, on another disk
             self._kept = none
@@ -161,7 +161,7 @@ class Keeping:
         segments = (*self._kept.segments, Segment(blob.digest, blob.size))
         self._write(replace(self._kept, segments=segments, times="", complete=False))
 
-    def _write(self, kept: Kept) -> None:
+    def _write(self, kept: StoredLog) -> None:
         self._documents.put(self._name, json.dumps(kept.to_json()).encode())
         self._kept = kept
 

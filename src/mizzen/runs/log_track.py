@@ -13,7 +13,7 @@ from typing import Protocol
 from mizzen.errors import NotFound
 from mizzen.runs import log_segments
 from mizzen.runs.checkpoints import Documents
-from mizzen.runs.log_segments import Blobs, Kept
+from mizzen.runs.log_segments import Blobs, StoredLog
 from mizzen.runs.log_times import Mark, Times
 from mizzen.runs.paths import JobPlace
 
@@ -25,7 +25,7 @@ _UNTOLD = 2.0
 
 class Content(Protocol):
     def size(self) -> int: ...
-    def changed(self) -> float: ...
+    def last_change(self) -> float: ...
     def read(self, offset: int, size: int) -> bytes: ...
 
 
@@ -64,7 +64,7 @@ class Track:
         if index < len(self._times):
             return self._times[index - 1].size if index else 0
         told = self._times[index - 1].size if index else 0
-        return told if self._content.changed() >= time else self._content.size()
+        return told if self._content.last_change() >= time else self._content.size()
 
     def head(self, live: bool, now: float) -> float | None:
         """By when its next byte was there; None: there is none, or it is not known yet and will be."""
@@ -98,7 +98,7 @@ class Track:
         at = end = self._content.size()
         index = len(self._times)
         mark = self._times[index - 1] if index else Mark(0.0, 0)
-        when = max(self._content.changed(), mark.time)
+        when = max(self._content.last_change(), mark.time)
         while at > begin:
             while index and mark.size >= at:
                 index -= 1
@@ -118,7 +118,7 @@ class Track:
                 return None
             self._index += 1
             return found
-        size, changed = self._content.size(), self._content.changed()
+        size, changed = self._content.size(), self._content.last_change()
         if size <= self._mark.size or (live and now - changed < _UNTOLD):
             return None
         found = Mark(max(changed, self._mark.time), size)
@@ -141,7 +141,7 @@ class Track:
         return start + before.rfind(b"\n") + 1 if b"\n" in before or not start else offset
 
 
-def opened(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
+def open_track(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
     """None when nothing is there. Unavailable."""
     place = job.replica(replica)
     with ExitStack() as closing:
@@ -172,7 +172,7 @@ class _Growing:
     def size(self) -> int:
         return os.fstat(self._handle).st_size
 
-    def changed(self) -> float:
+    def last_change(self) -> float:
         return os.fstat(self._handle).st_mtime
 
     def read(self, offset: int, size: int) -> bytes:
@@ -180,7 +180,7 @@ class _Growing:
 
 
 class _Put:
-    def __init__(self, kept: Kept, blobs: Blobs, times: Times) -> None:
+    def __init__(self, kept: StoredLog, blobs: Blobs, times: Times) -> None:
         self._kept = kept
         self._blobs = blobs
         self._times = times
@@ -188,7 +188,7 @@ class _Put:
     def size(self) -> int:
         return self._kept.size
 
-    def changed(self) -> float:
+    def last_change(self) -> float:
         """As far as it is known, when the last of it was there."""
         return self._times[len(self._times) - 1].time if len(self._times) else 0.0
 

@@ -17,7 +17,7 @@ from mizzen.errors import Unavailable
 from mizzen.runs import log_segments
 from mizzen.runs.checkpoints import Documents
 from mizzen.runs.log_segments import Blobs
-from mizzen.runs.log_track import Track, opened
+from mizzen.runs.log_track import Track, open_track
 from mizzen.runs.paths import JobPlace
 
 BLOCK = 1 << 18
@@ -131,7 +131,7 @@ class Reading:
             found.update((place.name, int(number)) for number in numbers if number.isdecimal())
         if documents:
             with suppress(Unavailable):  # what is here is read all the same
-                found.update(log_segments.listed(self._documents, self._job.uid))
+                found.update(log_segments.list_logs(self._documents, self._job.uid))
         for name, attempt in sorted(found):
             if self._wanted is not None and name not in self._wanted:
                 continue
@@ -140,7 +140,7 @@ class Reading:
             self._threads[name].know(attempt)
 
     def _open(self, replica: str, attempt: int) -> Track | None:
-        return opened(self._documents, self._blobs, self._job, replica, attempt)
+        return open_track(self._documents, self._blobs, self._job, replica, attempt)
 
     def _without_skipped(self, block: bytes) -> bytes:
         start = 0
@@ -194,12 +194,12 @@ class _Thread:
         """Whole lines of what was there by that time, or of the beginning of it. May be empty."""
         assert self._track is not None
         left, self._left = self._left, b""
-        return self._marked(left + self._track.take(until, live and not self._attempts, now))
+        return self._mark(left + self._track.take(until, live and not self._attempts, now))
 
     def rest(self) -> bytes:
         """A last line without an end, given one."""
         left, self._left = self._left, b""
-        return self._marked(left + (self._track.rest() if self._track is not None else b""))
+        return self._mark(left + (self._track.rest() if self._track is not None else b""))
 
     def backwards(self) -> Iterator[tuple[float, int, int, int]]:
         """From the end: by when, of which attempt, from which byte on, and how many lines end there."""
@@ -250,7 +250,7 @@ class _Thread:
             return True
         return False
 
-    def _marked(self, block: bytes) -> bytes:
+    def _mark(self, block: bytes) -> bytes:
         if not block:
             return b""
         return self._prefix + block[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"

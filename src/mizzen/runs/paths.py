@@ -60,13 +60,13 @@ class ReplicaPlace:
     def times(self, attempt: int) -> Path:
         return self.folder / f"{attempt}.times"
 
-    def begun(self, attempt: int) -> Path:
+    def path_of_begun(self, attempt: int) -> Path:
         return self.folder / f"{attempt}.begun"
 
-    def stopped(self, attempt: int) -> Path:
+    def path_of_stopped(self, attempt: int) -> Path:
         return self.folder / f"{attempt}.stopped"
 
-    def lost(self, attempt: int) -> Path:
+    def path_of_lost(self, attempt: int) -> Path:
         return self.folder / f"{attempt}.lost"
 
     def exit(self, attempt: int) -> Path:

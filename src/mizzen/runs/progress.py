@@ -30,10 +30,10 @@ def read(place: ReplicaPlace) -> Progress | None:
         data = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
-    return parsed(data, written) if isinstance(data, dict) else None
+    return parse(data, written) if isinstance(data, dict) else None
 
 
-def parsed(data: Mapping[str, Any], written: float) -> Progress:
+def parse(data: Mapping[str, Any], written: float) -> Progress:
     """`written`: when, for a report that does not say it."""
     message, time = data.get("message"), _number(data.get("time"))
     return Progress(
@@ -74,7 +74,7 @@ def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
     last = -1
     for line in _lines(past):
         try:
-            report = parsed(json.loads(line), 0.0)
+            report = parse(json.loads(line), 0.0)
         except (ValueError, AttributeError, RecursionError):
             continue
         if report.step is None or report.time <= 0:
@@ -87,7 +87,7 @@ def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
 
 def _lines(path: Path) -> list[bytes]:
     try:
-        with safe_read.opened(path) as file:
+        with safe_read.open_regular_file(path) as file:
             size = file.seek(0, 2)
             file.seek(max(0, size - MOST_HISTORY))
             return file.read(MOST_HISTORY).splitlines()[1 if size > MOST_HISTORY else 0 :]

@@ -12,7 +12,7 @@ class NoFile(OSError):
     """There is something else in its place: a pipe, a device, a folder."""
 
 
-def opened(path: Path) -> io.FileIO:
+def open_regular_file(path: Path) -> io.FileIO:
     """To read. A link could name anything, and a pipe would block whoever opens it: NoFile, or OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -23,7 +23,7 @@ def opened(path: Path) -> io.FileIO:
 
 def small(path: Path, most: int) -> tuple[bytes, float]:
     """All of it, and when it was written. OSError; ValueError when there are more than `most` bytes."""
-    with opened(path) as file:
+    with open_regular_file(path) as file:
         found = os.fstat(file.fileno())
         data = bytearray()
         while len(data) <= most and (more := file.read(most + 1 - len(data))):

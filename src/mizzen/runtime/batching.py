@@ -34,7 +34,7 @@ Result = tuple[int, bytes]
 log = logging.getLogger("mizzen.runtime")
 
 
-class Wish(NamedTuple):
+class RequestedOutputs(NamedTuple):
     """What the requests of one form ask for."""
 
     outputs: tuple[str, ...]
@@ -67,7 +67,7 @@ def answer(
     began = clock()
     batch = _Batch(model, requests, callers or Callers(), clock, running or Running())
     for (wanted, style, *_), places in batch.groups().items():
-        batch.answer_group(Wish(wanted, style), places, max_rows)
+        batch.answer_group(RequestedOutputs(wanted, style), places, max_rows)
     now = clock()
     before = (batch.called_at or now) - began
     return Answers(
@@ -75,7 +75,7 @@ def answer(
     )
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Its type and message; only its type when the message cannot be had, for that is the user's code too."""
     try:
         return f"{type(error).__name__}: {error}"
@@ -144,7 +144,7 @@ class _Batch:
             length = parts
         return found
 
-    def answer_group(self, wish: Wish, places: list[int], max_rows: int) -> None:
+    def answer_group(self, wish: RequestedOutputs, places: list[int], max_rows: int) -> None:
         """Requests of one form: they all fit the signature, or none does."""
         if self._fault(self._requests[places[0]]):
             for place in places:
@@ -167,7 +167,7 @@ class _Batch:
             signature.outputs_fault(known, request[1] or ()) if known else None
         )
 
-    def _answer_chunk(self, wish: Wish, places: list[int]) -> None:
+    def _answer_chunk(self, wish: RequestedOutputs, places: list[int]) -> None:
         """One call for all requests that can be read."""
         if len(places) == 1:
             self._answer_alone(wish, places[0])
@@ -182,10 +182,10 @@ class _Batch:
                     self.results[place] = _bad(str(error))
             if not decoded:
                 return
-            places, arrays = list(decoded), inputs.concatenated(list(decoded.values()))
+            places, arrays = list(decoded), inputs.concatenate(list(decoded.values()))
         self._answer_together(wish, places, arrays)
 
-    def _answer_together(self, wish: Wish, places: list[int], arrays: dict[str, Array]) -> None:
+    def _answer_together(self, wish: RequestedOutputs, places: list[int], arrays: dict[str, Array]) -> None:
         given: dict[str, Array] | None = None
         try:
             given = self._call(arrays, wish.outputs, places)
@@ -202,15 +202,15 @@ class _Batch:
         rows = [self._rows[place] for place in places]
         fault = _rows_fault(given, sum(rows))
         if fault:
-            log.error("%s (%s)", fault, self._callers.named(places))
-            self._set(places, [_failed(fault)] * len(places))
+            log.error("%s (%s)", fault, self._callers.describe(places))
+            self._set(places, [_failure(fault)] * len(places))
             return
         try:
             self._set(places, [(framing.OK, text) for text in outputs.encode_rows(given, rows, wish.style)])
         except ValueError:
-            self._set(places, _encoded_apart(given, rows, wish.style))
+            self._set(places, _encode_one_by_one(given, rows, wish.style))
 
-    def _answer_alone(self, wish: Wish, place: int) -> None:
+    def _answer_alone(self, wish: RequestedOutputs, place: int) -> None:
         try:
             arrays = inputs.decode(self._requests[place], self._targets, self._model.refuses)
             given = self._call(arrays, wish.outputs, [place])
@@ -225,14 +225,14 @@ class _Batch:
             odd = inputs.not_finite(self._requests[place]) if isinstance(cause, ValueError) else None
             if odd is not None and cause is not None:
                 self.results[place] = _bad(
-                    f"input '{odd}' holds NaN or Infinity, and the model says {described(cause)}"
+                    f"input '{odd}' holds NaN or Infinity, and the model says {describe_error(cause)}"
                 )
                 return
-            log.exception("the model raised (%s)", self._callers.named([place]), exc_info=cause)
-            self.results[place] = _failed(described(cause) if cause else "")
+            log.exception("the model raised (%s)", self._callers.describe([place]), exc_info=cause)
+            self.results[place] = _failure(describe_error(cause) if cause else "")
             return
         fault = _rows_fault(given, self._rows[place]) if self._model.batch else None
-        self.results[place] = _failed(fault) if fault else _encoded(given, wish.style)
+        self.results[place] = _failure(fault) if fault else _encode(given, wish.style)
 
     def _set(self, places: list[int], results: list[Result]) -> None:
         for place, result in zip(places, results, strict=True):
@@ -247,7 +247,7 @@ class _Batch:
         try:
             given = self._model.call(arrays, wanted)
         except BaseException as error:  # the user's code may raise anything; it must not end the process
-            if memory.refused(error, os.environ):
+            if memory.is_memory_limit(error, os.environ):
                 memory.end(error, os.environ)
             raise _Raised from error
         finally:
@@ -280,20 +280,20 @@ def _chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[
     yield chunk
 
 
-def _encoded_apart(given: Mapping[str, Array], rows: list[int], style: outputs.Style) -> list[Result]:
+def _encode_one_by_one(given: Mapping[str, Array], rows: list[int], style: outputs.Style) -> list[Result]:
     """Some row cannot be carried by JSON: only the request it belongs to fails."""
     results, at = [], 0
     for count in rows:
-        results.append(_encoded({name: array[at : at + count] for name, array in given.items()}, style))
+        results.append(_encode({name: array[at : at + count] for name, array in given.items()}, style))
         at += count
     return results
 
 
-def _encoded(given: Mapping[str, Array], style: outputs.Style) -> Result:
+def _encode(given: Mapping[str, Array], style: outputs.Style) -> Result:
     try:
         return framing.OK, outputs.encode_whole(given, style)
     except ValueError as error:
-        return _failed(str(error))
+        return _failure(str(error))
 
 
 def _rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
@@ -307,5 +307,5 @@ def _bad(message: str) -> Result:
     return framing.BAD_INPUT, message[:_MAX_MESSAGE].encode(errors="replace")
 
 
-def _failed(message: str) -> Result:
+def _failure(message: str) -> Result:
     return framing.MODEL_FAILED, message[:_MAX_MESSAGE].encode(errors="replace")

@@ -45,7 +45,7 @@ class Callers:
         self._read()
         return self._traces.get(place, ("", ""))
 
-    def named(self, places: Sequence[int]) -> str:
+    def describe(self, places: Sequence[int]) -> str:
         """For a line of the log."""
         ids = [self.id(place) or "unknown" for place in places[:NAMED]]
         more = len(places) - len(ids)
@@ -105,7 +105,7 @@ def _rows(call: _Call, place: int) -> int:
     return len(first) if first is not None and first.ndim else 1
 
 
-def named() -> str:
+def describe_callers() -> str:
     """Those of the present call, for a line of the log; empty outside of one."""
     call = _now
-    return "" if call is None else call.callers.named(call.places)
+    return "" if call is None else call.callers.describe(call.places)

@@ -27,7 +27,7 @@ def read(text: str | None, which: str) -> tuple[TensorSpec, ...]:
     return specs
 
 
-def applied(model: LoadedModel, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> LoadedModel:
+def apply(model: LoadedModel, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> LoadedModel:
     """The model under this signature. LoadError names both sides where they do not fit."""
     if not inputs and not outputs:
         return model
@@ -85,8 +85,8 @@ def _inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[Tenso
     own = {spec.name: spec for spec in model.inputs}
     said = {spec.name: spec for spec in declared}
     if own.keys() != said.keys() or not all(_fits(said[name], own[name], model.batch) for name in own):
-        raise LoadError(f"spec.inputs says {_listed(declared)}, and the model takes {_listed(model.inputs)}")
-    return tuple(_narrowed(own[spec.name], spec, rows=model.batch) for spec in declared)
+        raise LoadError(f"spec.inputs says {_join_specs(declared)}, and the model takes {_join_specs(model.inputs)}")
+    return tuple(_narrow(own[spec.name], spec, rows=model.batch) for spec in declared)
 
 
 def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
@@ -96,8 +96,10 @@ def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[Tens
     for spec in declared:
         mine = own.get(spec.name)
         if mine is None or mine.datatype != spec.datatype or not _shapes_fit(spec, mine, model.batch):
-            raise LoadError(f"spec.outputs says {_listed(declared)}, and the model gives {_listed(model.outputs)}")
-    first = tuple(_narrowed(own[spec.name], spec, rows=model.batch) for spec in declared)
+            raise LoadError(
+                f"spec.outputs says {_join_specs(declared)}, and the model gives {_join_specs(model.outputs)}"
+            )
+    first = tuple(_narrow(own[spec.name], spec, rows=model.batch) for spec in declared)
     # The others can be asked for all the same.
     return (*first, *(spec for name, spec in own.items() if name not in {one.name for one in declared}))
 
@@ -114,7 +116,7 @@ def _shapes_fit(said: TensorSpec, own: TensorSpec, rows: bool) -> bool:
     return all(-1 in pair or pair[0] == pair[1] for pair in (pairs[1:] if rows else pairs))
 
 
-def _narrowed(own: TensorSpec, said: TensorSpec, *, rows: bool) -> TensorSpec:
+def _narrow(own: TensorSpec, said: TensorSpec, *, rows: bool) -> TensorSpec:
     """Sizes that either side knows. The first stays open for a model that batches: requests share its calls."""
     sizes = tuple(mine if mine != -1 else other for mine, other in zip(own.shape, said.shape, strict=True))
     return _open(replace(own, shape=sizes)) if rows else replace(own, shape=sizes)
@@ -124,7 +126,7 @@ def _open(spec: TensorSpec) -> TensorSpec:
     return replace(spec, shape=(-1, *spec.shape[1:]))
 
 
-def _listed(specs: Iterable[TensorSpec]) -> str:
+def _join_specs(specs: Iterable[TensorSpec]) -> str:
     return ", ".join(f"'{spec.name}' {spec.datatype} {_sizes(spec.shape)}" for spec in specs)
 
 

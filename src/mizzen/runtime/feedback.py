@@ -16,7 +16,7 @@ log = logging.getLogger("mizzen.runtime")
 
 def tell(model: LoadedModel, told: Mapping[str, Any], running: Running) -> None:
     """`told`: the body of a FEEDBACK frame. Never raises for what the model does."""
-    heed = registry.told(model)
+    heed = registry.feedback_hook(model)
     if heed is None:
         return
     running.since = time.monotonic()

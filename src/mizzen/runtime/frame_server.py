@@ -61,7 +61,7 @@ def serve(
             terminated.arm()
 
     watchdog.start()
-    with Terminated() as terminated, Listener(path) as listener, Reloader(load, batching.described) as reloader:
+    with Terminated() as terminated, Listener(path) as listener, Reloader(load, batching.describe_error) as reloader:
         log.info("ready: pid %d listens on %s", os.getpid(), path)
         return FrameServer(answer, model, listener, terminated, reloader, heed=heed, files=files).run()
 
@@ -125,7 +125,7 @@ class FrameServer:
             elif key.fileobj is self._reloader.socket:
                 self._take_new()
             elif connection is None:
-                drain = self._terminated.arrived()
+                drain = self._terminated.has_arrived()
             else:
                 if events & selectors.EVENT_WRITE:
                     self._flush(connection)
@@ -219,7 +219,7 @@ class FrameServer:
         return True
 
     def _take_new(self) -> None:
-        outcome = self._reloader.taken()
+        outcome = self._reloader.take_outcome()
         asking = [(connection, id_) for connection, id_ in outcome.tokens if connection in self._connections]
         if outcome.model is None:
             log.warning("not reloaded: %s", outcome.fault)
@@ -251,7 +251,7 @@ class FrameServer:
             "state": "ready", "pid": os.getpid(), "framework": model.framework,
             "inputs": [spec.wire() for spec in model.inputs], "outputs": [spec.wire() for spec in model.outputs],
             "strict": model.strict, "batch": model.batch, "table": model.table.wire() if model.table else None,
-            "callers": True, "feedback": registry.told(model) is not None, "reloads": registry.reloads(model),
+            "callers": True, "feedback": registry.feedback_hook(model) is not None, "reloads": registry.reloads(model),
             "files": self._files, "began": self._began, "frames": [framing.OLDEST, framing.VERSION],
         })  # fmt: skip
         return framing.encode(framing.HELLO, id_, hello, version=framing.OLDEST)
@@ -298,7 +298,7 @@ def _work(connection: Connection, frame: framing.Frame) -> _Work:
     if frame.type != framing.INFER:
         raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")
     body = frame.body
-    requests = large_frames.requests(memoryview(body)) if len(body) > framing.LARGE else None
+    requests = large_frames.decode_requests(memoryview(body)) if len(body) > framing.LARGE else None
     if requests is None:
         requests = msgpack.unpack(body)
     if not isinstance(requests, list):

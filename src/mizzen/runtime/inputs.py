@@ -32,12 +32,12 @@ Targets = Mapping[str, tensors.Datatype]
 """The datatype each declared input is converted to; names that are absent stay as they came."""
 
 
-def of_v1(body: Any, declared: Sequence[v1.Declared]) -> list[Any]:
+def of_v1(body: Any, declared: Sequence[v1.DeclaredInput]) -> list[Any]:
     """The request that a whole body in V1 is: its arrays in place of data, its format in place of `raw`.
 
     ValueError says what is wrong with it, for the caller.
     """
-    given, style = v1.read(body, declared)
+    given, style = v1.parse_request(body, declared)
     read = []
     for name, datatype, shape, elements in given:
         try:
@@ -95,7 +95,7 @@ def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()
     arrays = {}
     for name, datatype, shape, encoding, data in request[0]:
         if encoding == ARRAY:
-            arrays[name] = _converted(name, data, targets)
+            arrays[name] = _convert(name, data, targets)
             continue
         if encoding not in (framing.JSON, framing.RAW):
             raise ValueError(f"input '{name}': no encoding {encoding!r}")
@@ -106,7 +106,7 @@ def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()
                 _refuse(array, refuses)
         except ValueError as error:
             raise ValueError(f"input '{name}': {error}") from None
-        arrays[name] = _converted(name, array, targets)
+        arrays[name] = _convert(name, array, targets)
     return arrays
 
 
@@ -125,7 +125,7 @@ def decode_joined(
             return None
         if not all(type(size) is int and size > 0 for size in tail):
             return None
-        join = _joined_text if encoding == framing.JSON else _joined_bytes
+        join = _join_text if encoding == framing.JSON else _join_bytes
         joined = join(requests, position, math.prod(tail) * (1 if encoding == framing.JSON else kind.dtype.itemsize))
         if joined is None:
             return None
@@ -137,7 +137,7 @@ def decode_joined(
                 _refuse(array, refuses)
         except ValueError:
             return None
-        arrays[name] = _converted(name, array.reshape(rows, *tail), targets)
+        arrays[name] = _convert(name, array.reshape(rows, *tail), targets)
     return arrays
 
 
@@ -149,7 +149,7 @@ def _refuse(array: Array, refuses: frozenset[str]) -> None:
         raise ValueError(f"data holds {' and '.join(words)}, which this model does not take; {INSTEAD}")
 
 
-def _joined_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | None:
+def _join_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | None:
     """The raw data of all requests; each has to be of its right length by itself, for the same reason."""
     parts = []
     for request in requests:
@@ -160,7 +160,7 @@ def _joined_bytes(requests: Sequence[Any], position: int, width: int) -> bytes |
     return b"".join(parts)
 
 
-def _joined_text(requests: Sequence[Any], position: int, width: int) -> bytes | None:
+def _join_text(requests: Sequence[Any], position: int, width: int) -> bytes | None:
     """The flat lists of all requests as one list.
 
     Hazard: a request with one element too many beside one with one too few would have the right total, and each would
@@ -186,11 +186,11 @@ def not_finite(request: Any) -> str | None:
     return None
 
 
-def concatenated(decoded: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+def concatenate(decoded: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """The rows of several decoded requests of one form, in order."""
     return {name: np.concatenate([arrays[name] for arrays in decoded]) for name in decoded[0]}
 
 
-def _converted(name: str, array: Array, targets: Targets) -> Array:
+def _convert(name: str, array: Array, targets: Targets) -> Array:
     target = targets.get(name)
     return array if target is None or array.dtype == target.dtype else array.astype(target.dtype)

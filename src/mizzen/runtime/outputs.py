@@ -82,7 +82,7 @@ def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[byte
     tail = plain.shape[1:]
     width = math.prod(tail)
     if kind.name == "BYTES":
-        data = _joined(plain_elements.packed_apart(plain.reshape(-1).tolist()), [count * width for count in rows])
+        data = _join(plain_elements.pack_each(plain.reshape(-1).tolist()), [count * width for count in rows])
         sizes = list(zip(rows, map(len, data), strict=True))
         heads = {size: _raw_head(name, kind.name, (size[0], *tail), size[1]) for size in set(sizes)}
         return [heads[size] for size in sizes], data
@@ -99,7 +99,7 @@ def _cut(whole: bytes, width: int, rows: Sequence[int], *, even: bool) -> list[b
     return [whole[at:end] for at, end in pairwise(ends)]
 
 
-def _joined(parts: list[bytes], counts: list[int]) -> list[bytes]:
+def _join(parts: list[bytes], counts: list[int]) -> list[bytes]:
     """So many of them for each."""
     if len(parts) == len(counts) and set(counts) <= {1}:
         return parts
@@ -139,7 +139,7 @@ def _payload(texts: list[bytes], data: list[bytes], style: Style) -> bytes:
 def _v1(outputs: Mapping[str, Array], style: str) -> bytes:
     values = {name: _values(name, array) for name, array in outputs.items()}
     shapes = {name: array.shape for name, array in outputs.items()}
-    return v1.answer(v1.answered(values, shapes, style), style)
+    return v1.render_answer(v1.output_values(values, shapes, style), style)
 
 
 def _values(name: str, array: Array) -> Any:

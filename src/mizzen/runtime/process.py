@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from mizzen.runtime import batching, declared_signature, frame_server
 from mizzen.runtime.frameworks import registry
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest
 from mizzen.runtime.limits import install_hints, memory, watchdog
 from mizzen.runtime.reload import Reload
 
@@ -43,8 +43,8 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     _set_up_log()
     last_words = environ.get("MIZZEN_TERMINATION_LOG")
     try:
-        wanted = _wanted(arguments)
-        path, folder = _required(environ, "MIZZEN_SOCKET"), Path(_required(environ, "MIZZEN_ARTIFACTS"))
+        wanted = _parse_arguments(arguments)
+        path, folder = _require(environ, "MIZZEN_SOCKET"), Path(_require(environ, "MIZZEN_ARTIFACTS"))
         files = environ.get("MIZZEN_ARTIFACTS_DIGEST", "")
         if environ.get("MIZZEN_RELOADED"):  # the process before this one was given others than it began with
             folder, files = Path(environ["MIZZEN_RELOADED"]), environ.get("MIZZEN_RELOADED_DIGEST", "")
@@ -54,19 +54,19 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         model = registry.load_wanted(wanted, folder)
     except BaseException as error:  # noqa: BLE001 - the user's code may raise anything
-        if memory.refused(error, environ):
+        if memory.is_memory_limit(error, environ):
             memory.end(error, environ)
         return _give_up(error, last_words)
     # The model lives as long as the process: the collector need not walk through it again and again.
     gc.collect()
     gc.freeze()
 
-    def reloaded(old: LoadedModel, wish: Reload) -> LoadedModel:
+    def reload(old: LoadedModel, wish: Reload) -> LoadedModel:
         entrypoint = wanted.entrypoint if wish.entrypoint is None else wish.entrypoint
         trusted = wanted.trusted if wish.trusted is None else wish.trusted
-        return registry.reloaded(old, replace(wanted, entrypoint=entrypoint, trusted=trusted), wish.folder)
+        return registry.reload(old, replace(wanted, entrypoint=entrypoint, trusted=trusted), wish.folder)
 
-    frame_server.serve(model, path, watchdog.Watchdog(last_words), reloaded, files).close()
+    frame_server.serve(model, path, watchdog.Watchdog(last_words), reload, files).close()
     log.info("exit")
     return 0
 
@@ -76,7 +76,7 @@ class _Parser(argparse.ArgumentParser):
         raise LoadError(message)
 
 
-def _wanted(arguments: Sequence[str]) -> Wanted:
+def _parse_arguments(arguments: Sequence[str]) -> LoadRequest:
     parser = _Parser(prog="python -m mizzen.runtime", description=__doc__)
     parser.add_argument("--framework", required=True)
     parser.add_argument("--entrypoint", required=True, help="a file among the artifacts, or module:object")
@@ -89,10 +89,10 @@ def _wanted(arguments: Sequence[str]) -> Wanted:
         declared_signature.read(said.inputs, "--inputs"),
         declared_signature.read(said.outputs, "--outputs"),
     )
-    return Wanted(said.framework, said.entrypoint, said.trusted, said.batch, inputs, outputs)
+    return LoadRequest(said.framework, said.entrypoint, said.trusted, said.batch, inputs, outputs)
 
 
-def _required(environ: Mapping[str, str], name: str) -> str:
+def _require(environ: Mapping[str, str], name: str) -> str:
     value = environ.get(name)
     if not value:
         raise LoadError(f"{name} is not set")
@@ -129,7 +129,7 @@ def _last_words(error: BaseException) -> str:
     hint = ""
     if isinstance(error, ModuleNotFoundError) and error.name:
         hint = f"; the model needs it: {install_hints.advice(error.name, os.environ)}"
-    return " ".join(batching.described(error).split()) + hint
+    return " ".join(batching.describe_error(error).split()) + hint
 
 
 def _set_up_log() -> None:

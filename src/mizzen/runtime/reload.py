@@ -94,7 +94,7 @@ class Reloader:
         threading.Thread(target=self._work, args=(model, wish), name="reload", daemon=True).start()
         return True
 
-    def taken(self) -> Outcome:
+    def take_outcome(self) -> Outcome:
         """Once the socket is readable."""
         self.socket.recv(1)
         outcome = self._outcome

@@ -54,21 +54,21 @@ def inputs_fault(declared: Sequence[TensorSpec], given: Iterable[Sequence[Any]])
     missing = dict.fromkeys(specs)
     for name, datatype, shape, *_ in given:
         if name not in specs:
-            return f"no input '{name}'; the model takes {_listed(specs)}"
+            return f"no input '{name}'; the model takes {_join_names(specs)}"
         fault = specs[name].fault(datatype, shape)
         if fault:
             return fault
         missing.pop(name, None)
-    return f"input {_listed(missing)} is missing" if missing else None
+    return f"input {_join_names(missing)} is missing" if missing else None
 
 
 def outputs_fault(known: Collection[str], requested: Iterable[str]) -> str | None:
     """Why these outputs cannot be had of a model that gives the known ones, or None."""
     for name in requested:
         if name not in known:
-            return f"no output '{name}'; the model gives {_listed(known)}"
+            return f"no output '{name}'; the model gives {_join_names(known)}"
     return None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names) or "none"

@@ -86,7 +86,7 @@ class Terminated:
             signal.signal(signal.SIGTERM, self._handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
-    def arrived(self) -> bool:
+    def has_arrived(self) -> bool:
         """Was it TERM that made the socket readable?"""
         self.socket.recv(4096)
         return self._arrived
@@ -121,7 +121,7 @@ class Connection:
         self.waits = False
         """Is the selector watching for room to write?"""
         self._out: deque[memoryview] = deque()
-        self._reader = framing.Reader()
+        self._reader = framing.FrameReader()
 
     @property
     def version(self) -> int:
@@ -132,7 +132,7 @@ class Connection:
         """All complete frames that are there now, and whether the peer has closed."""
         received: list[framing.Frame] = []
         while True:
-            room = self._reader.room()
+            room = self._reader.get_buffer()
             try:
                 data = self.socket.recv(_CHUNK) if room is None else b""
                 size = len(data) if room is None else self.socket.recv_into(room)
@@ -142,7 +142,7 @@ class Connection:
                 return received, True
             if not size:
                 return received, True
-            received += self._reader.feed(data) if room is None else self._reader.filled(size)
+            received += self._reader.feed(data) if room is None else self._reader.buffer_updated(size)
             if size < (_CHUNK if room is None else len(room)):
                 return received, False
 

@@ -1,12 +1,13 @@
 """The Python client of a plane.
 
-Here: finding or starting a plane (`locate`, `starting`), every call on its two APIs (`client`, asynchronous; `sync`,
-the dress over it), and turning what people have into what is sent (`payload`, `source`, `objects`, `training`;
-manifests by `applying`).
-Not here: output for people; kinds and their validation. Only `applying` needs those, and is loaded when it is used:
-pydantic would double the start time.
+`connection` finds, starts and reaches a plane; `api` has its single calls; `operations` has those that take several.
+`packaging` turns users' data into requests. `client` is the asynchronous client; `sync` and `handles` wrap it for
+programs without an event loop.
 
-Its names are loaded when they are first used: `mizzen down` needs `locate` but no HTTP client.
+It does not format output for people and does not validate kinds. Only `operations.apply` and `explain` need the kinds,
+and import them on use: pydantic would double the start time.
+
+Public names are imported on first use: `mizzen down` needs `connection.locate` but not an HTTP client.
 """
 
 from __future__ import annotations

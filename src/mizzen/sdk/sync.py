@@ -1,4 +1,4 @@
-"""Plane, for programs without an event loop: scripts and notebooks. Thin over `client.AsyncPlane`."""
+"""Plane: a synchronous client for scripts and notebooks, a thin layer over `client.AsyncPlane`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ T = TypeVar("T")
 
 
 class Plane:
-    """A running plane. As a context manager it ends, at the end, the plane that `start` started."""
+    """A running plane. As a context manager, it stops on exit the plane that `start` started."""
 
     def __init__(
-        self, place: locate.Place, tether: KeptTether | None = None, *, namespace: str = DEFAULT_NAMESPACE
+        self, place: locate.PlaneAddress, tether: KeptTether | None = None, *, namespace: str = DEFAULT_NAMESPACE
     ) -> None:
         self.place = place
         self._tether = tether
@@ -62,24 +62,24 @@ class Plane:
 
     @property
     def url(self) -> str:
-        """Where the control API answers."""
+        """The address of the control API."""
         return self.place.control_url
 
     @property
     def inference_url(self) -> str:
-        """Where the inference API answers."""
+        """The address of the inference API."""
         return self._loop.run(self._plane.inference_url())
 
     def stop(self, *, keep_training: bool = False) -> None:
-        """End the plane, whoever started it. Only possible on its own machine. With `keep_training`, what trains goes
-        on, and the next plane that is started in its data dir takes it over."""
+        """Stop the plane, even one that another process started. Only possible on the plane's own machine. With
+        `keep_training`, training jobs keep running, and the next plane started in the data dir takes them over."""
         if self.place.data_dir is None:
             raise errors.BadRequest("only a plane on this machine can be stopped from here")
         connection_stop.stop(Home.of(self.place.data_dir), keep_training=keep_training)
         self.close()
 
     def close(self) -> None:
-        """Let go of the plane's connections; it runs on, or ends with this process when `start` started it."""
+        """Close the connections. The plane keeps running, or ends with this process if `start` started it."""
         if not self._loop.closed:
             self._loop.run(self._plane.close())
             self._loop.close()
@@ -99,10 +99,9 @@ class Plane:
     ) -> operations_deploy.Deployment:
         """Serve a fitted estimator, a function, a class, a path or 'module:object' as the next version of `name`.
 
-        `requirements`: packages as for pip, or a file of them, that it is to run with, and nothing else; `python`: such
-        as 3.12.
+        `requirements`: the only packages it runs with, as for pip, or a file of them; `python`: such as 3.12.
         """
-        with python_objects.opened(model) as source:
+        with python_objects.open_source(model) as source:
             return self._loop.run(
                 self._plane.deploy(
                     name,
@@ -119,16 +118,19 @@ class Plane:
             )
 
     def undeploy(self, name: str, version: str | int | None = None, *, force: bool = False) -> builtins.list[str]:
-        """Stop serving a model, or one version of it, and wait until that has ended. The names of the servers ended.
+        """Stop serving a model or one version of it, wait until its processes have ended, and return the servers'
+        names.
 
-        Conflict when that version is current while others are served, unless `force`.
+        Raises Conflict if that version is current while others are served, unless `force`.
         """
         return self._loop.run(self._plane.undeploy(name, None if version is None else str(version), force=force))
 
     def scale(self, name: str, replicas: int, *, wait: bool = True, timeout: float = operations_deploy.TIMEOUT) -> str:
-        """Let so many processes answer: of an InferenceModel, or of what serves a model's current version. Its name.
+        """Set the replicas of an InferenceModel, or of the server of a model's current version. Returns the server's
+        name.
 
-        With `wait`, until it is so. NotFound; ModelFailed when they cannot be started, DeadlineExceeded.
+        With `wait`, waits until they are ready. Raises NotFound; ModelFailed if they cannot be started;
+        DeadlineExceeded.
         """
         return self._loop.run(self._plane.scale(name, replicas, wait=wait, timeout=timeout))
 
@@ -141,16 +143,17 @@ class Plane:
         wait: bool = True,
         timeout: float = operations_deploy.TIMEOUT,
     ) -> str:
-        """Let the number of processes follow the load, within limits: fields of `spec.autoScale`, such as
-        {"minReplicas": 0, "maxReplicas": 3}; those that are not given stay as they are. None: let `replicas` say it."""
+        """Scale with the load, within limits: fields of `spec.autoScale`, such as {"minReplicas": 0, "maxReplicas": 3}.
+        Fields that are not given keep their values. None turns autoscaling off; `replicas` then sets the number."""
         return self._loop.run(self._plane.autoscale(name, limits, replicas=replicas, wait=wait, timeout=timeout))
 
     def predict(
         self, name: str, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> Prediction:
-        """Ask a model (`iris`), a version of it (`iris:2`, `iris@prod`) or a graph; with `outputs`, for these only.
+        """Call a model (`iris`), a version of it (`iris:2`, `iris@prod`) or a graph; `outputs` limits which are
+        returned.
 
-        `inputs`: rows (lists, an array, a data frame), or a map of an input's name to such. NotFound, BadRequest.
+        `inputs`: rows (lists, an array, a data frame), or a map from input names to rows. Raises NotFound, BadRequest.
         """
         return self._loop.run(self._plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms))
 
@@ -164,38 +167,39 @@ class Plane:
         user: str | None = None,
         routing: str | None = None,
     ) -> dict[str, Any]:
-        """How well a request was answered, by its id (`prediction.id`): a reward from 0 to 1, or the truth.
+        """Report how good a prediction was, by its id (`prediction.id`): a reward from 0 to 1, or the truth.
 
-        `routing`: the answer's parameter of this name, where the record of the request is gone. NotFound, Conflict.
+        `routing`: the `routing` parameter of the response, for when the plane no longer has a record of the request.
+        Raises NotFound, Conflict.
         """
         return self._loop.run(self._plane.feedback(name, id, reward=reward, truth=truth, user=user, routing=routing))
 
     def model(self, name: str) -> Model:
-        """The model of this name, whether it exists or not."""
+        """Return a handle on the model with this name, whether or not it exists."""
         return Model(self, name)
 
     def graph(self, name: str) -> Graph:
-        """The graph of this name, whether it exists or not."""
+        """Return a handle on the graph with this name, whether or not it exists."""
         return Graph(self, name)
 
     def job(self, id: str) -> Job:  # noqa: A002 - what the plane calls it
-        """The job set with this id. NotFound."""
+        """Return the job set with this id. Raises NotFound."""
         return Job(self, self._loop.run(self._plane.find_job(id)))
 
     def jobs(
         self, model: str | None = None, version: str | int | None = None, *, state: str | None = None
     ) -> builtins.list[Job]:
-        """Job sets that go on or wait, newest first: all, or of a model or version. `state`: all, ongoing, succeeded or
-        failed."""
+        """List running and waiting job sets, newest first: all, or those of a model or version. `state`: all, ongoing,
+        succeeded or failed."""
         found = self._loop.run(self._plane.jobs(model, version, state=state))
         return [Job(self, JobRef(item["model"], item.get("version") or "", item["id"])) for item in found]
 
     def models(self, labels: Selection = None) -> builtins.list[Model]:
-        """All models, or those with these labels."""
+        """List all models, or those with these labels."""
         return [Model(self, item["metadata"]["name"]) for item in self._loop.run(self._plane.models(labels))]
 
     def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
-        """One object of a kind: Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
+        """Return one object. `kind` is Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
         return self._loop.run(self._plane.get(kind, name, namespace=namespace))
 
     def list(
@@ -207,7 +211,8 @@ class Plane:
         limit: int | None = None,
         namespace: str | None = None,
     ) -> builtins.list[dict[str, Any]]:
-        """Objects of a kind, at most `limit`. Selectors are texts (`a=b,c!=d`) or maps of what must be equal."""
+        """List objects of a kind, at most `limit`. Selectors are texts (`a=b,c!=d`) or maps of labels that must be
+        equal."""
         found = self._plane.list(kind, labels=labels, fields=fields, limit=limit, namespace=namespace)
         items: builtins.list[dict[str, Any]] = self._loop.run(found)["items"]
         return items
@@ -215,48 +220,52 @@ class Plane:
     def objects(
         self, kind: str, *, labels: Selection = None, fields: Selection = None, namespace: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """As `list`, page by page while they are read."""
+        """Iterate over the objects that `list` returns, fetching pages as needed."""
         return self._loop.iterate(self._plane.objects(kind, labels=labels, fields=fields, namespace=namespace))
 
     def delete(
         self, kind: str, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
     ) -> None:
-        """Delete an object, a model with its versions; with `cascade`, end what serves them first. NotFound, Conflict.
+        """Delete an object. Models are deleted with their versions; `cascade` first stops their servers.
 
-        Without `wait` it returns when that is begun: `get` finds it until its processes have ended.
+        Raises NotFound, Conflict. Without `wait` it returns once deletion has begun: `get` finds the object until its
+        processes have ended.
         """
         self._loop.run(self._plane.remove(kind, name, cascade=cascade, wait=wait, namespace=namespace))
 
     def apply(
         self, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
     ) -> builtins.list[Applied]:
-        """Create or update all objects of a path, a YAML text or data. Invalid, and nothing sent, if one is faulty."""
+        """Create or update all objects of a path, a YAML text or data. If one is invalid, raises Invalid and sends
+        nothing."""
         return self._loop.run(self._plane.apply(manifests, dry_run=dry_run, namespace=namespace))
 
     def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
-        """What `apply` would change, as a unified diff; empty when nothing."""
+        """Return what `apply` would change, as a unified diff; empty if nothing would."""
         return self._loop.run(self._plane.diff(manifests, namespace=namespace))
 
     def lint(self, manifests: Manifests) -> builtins.list[Checked]:
-        """What is wrong or odd with each object of a path, a YAML text or data."""
+        """Return the errors and warnings for each object of a path, a YAML text or data."""
         return self._plane.lint(manifests)
 
     def explain(self, path: str) -> dict[str, Any]:
-        """What a kind is for and which fields it has, or what one field means: `model`, `model.track`."""
+        """Describe a kind and its fields, or one field: `model`, `model.track`."""
         return self._plane.explain(path)
 
     def compare(self, before: str, after: str) -> Comparison:
-        """How two versions differ: `iris:1`, `iris@prod`, or `iris` for its current one. NotFound, Invalid."""
+        """Compare two versions: `iris:1`, `iris@prod`, or `iris` for its current one. Raises NotFound, Invalid."""
         return self._loop.run(self._plane.compare(before, after))
 
     def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
-        """The history of an object of any kind, oldest first: number, time, actor, action, before, after. NotFound."""
+        """List the revisions of an object, oldest first: number, time, actor, action, before, after. Raises
+        NotFound."""
         return self._loop.run(self._plane.revisions(kind, name, namespace=namespace))
 
     def restore(self, kind: str, name: str, number: int | None = None) -> Undone:
-        """Give an object of any kind the spec of an earlier revision; default: the last that differs from the present.
+        """Restore the spec of an earlier revision of any object; default: the last one that differs from the present
+        spec.
 
-        NotFound, Conflict. A Model keeps its current version: `Model.rollback` moves that.
+        Raises NotFound, Conflict. A Model keeps its current version: use `Model.rollback` to change that.
         """
         return self._loop.run(self._plane.restore(kind, name, number))
 
@@ -269,83 +278,88 @@ class Plane:
         *,
         namespace: str | None = None,
     ) -> dict[str, Any]:
-        """The object, once the condition holds. DeadlineExceeded; Invalid when it is not accepted."""
+        """Wait until the condition holds, and return the object. Raises DeadlineExceeded, or Invalid if the spec is
+        rejected."""
         return self._loop.run(self._plane.wait(kind, name, condition, timeout, namespace=namespace))
 
     def watch(self, kind: str, *, namespace: str | None = None) -> Iterator[dict[str, Any]]:
-        """{"type", "object"}: ADDED for each object there is, then each change, for ever."""
+        """Yield {"type", "object"}: ADDED for each existing object, then every change, without end."""
         return self._loop.iterate(self._plane.watch(kind, namespace=namespace))
 
     def logs(self, name: str, *, tail: int | None = None, follow: bool = False) -> Iterator[str]:
-        """What the replicas of an InferenceModel printed, in pieces of whole lines; with `follow`, until it is gone."""
+        """Yield the output of an InferenceModel's replicas in chunks of whole lines; with `follow`, until it is
+        deleted."""
         return self._loop.iterate(self._plane.logs(name, tail=tail, follow=follow))
 
     def usage(self, *, namespace: str | None = None) -> dict[str, Any]:
-        """How what is served is doing: rates and latencies of the last ten seconds, queues, replicas, memory and CPU.
+        """Return the usage of served models: rates and latencies of the last ten seconds, queues, replicas, memory and
+        CPU.
 
-        Of one namespace, or of all that one may read; with the plane's own processes.
+        Covers one namespace, or all that the caller may read, and the plane's own processes.
         """
         return self._loop.run(self._plane.usage(namespace=namespace))
 
     def usage_history(
         self, name: str | None = None, *, minutes: int = 10, namespace: str | None = None
     ) -> dict[str, Any]:
-        """How a model was doing, each version for itself: {"seconds", "columns", "series": [{"points"}]}.
+        """Return a model's usage over time, per version: {"seconds", "columns", "series": [{"points"}]}.
 
         Points are 2 seconds apart for up to 10 minutes, else 30 seconds for up to 6 hours.
         """
         return self._loop.run(self._plane.usage_history(name, minutes=minutes, namespace=namespace))
 
     def whoami(self) -> dict[str, Any]:
-        """Who the plane takes us for, and what we may do."""
+        """Return the caller's identity and permissions, as the plane sees them."""
         return self._loop.run(self._plane.whoami())
 
     def users(self) -> builtins.list[dict[str, Any]]:
-        """All users that were added."""
+        """List all users."""
         return self._loop.run(self._plane.users())
 
     def add_user(self, name: str) -> None:
-        """Add a user, who then needs a token. AlreadyExists."""
+        """Add a user. The user then needs a token. Raises AlreadyExists."""
         self._loop.run(self._plane.add_user(name))
 
     def delete_user(self, name: str) -> dict[str, Any]:
-        """Delete a user with all their tokens and rights; `bindings` of the answer lists what these were."""
+        """Delete a user with all their tokens and permissions; `bindings` in the response lists those permissions."""
         return self._loop.run(self._plane.delete_user(name))
 
     def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> str:
-        """A new token of a user, shown this once. `expires_in`: how long it is good, such as `30d`."""
+        """Create a token for a user; it is shown only once. `expires_in`: its lifetime, such as `30d`."""
         return str(self._loop.run(self._plane.create_token(user, expires_in=expires_in, note=note))["token"])
 
     def tokens(self, user: str) -> builtins.list[dict[str, Any]]:
-        """Of a user, also expired and revoked ones; never the token itself."""
+        """List a user's tokens, including expired and revoked ones; never the token itself."""
         return self._loop.run(self._plane.tokens(user))
 
     def revoke_token(self, user: str, token_id: str) -> None:
-        """From the next request on it opens nothing."""
+        """Revoke a token: the next request with it is rejected."""
         self._loop.run(self._plane.revoke_token(user, token_id))
 
     def permit(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
-        """Let somebody read, predict, write or admin `iris`, `iris@prod` or `namespace/default`."""
+        """Let a principal read, predict, write or admin `iris`, `iris@prod` or `namespace/default`. Returns its verbs
+        there."""
         return self._loop.run(self._plane.permit(principal, *verbs, target=target))
 
     def forbid(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
-        """Take back what `permit` gave. The verbs that are left."""
+        """Revoke permissions that `permit` granted. Returns the remaining verbs."""
         return self._loop.run(self._plane.forbid(principal, *verbs, target=target))
 
     def secrets(self) -> builtins.list[dict[str, Any]]:
-        """Names and keys of secrets; never their values."""
+        """List the names and keys of secrets; never their values."""
         return self._loop.run(self._plane.secrets())
 
     def set_secret(self, name: str, data: Mapping[str, str], *, replace: bool = False) -> None:
-        """Add or change these values; with `replace`, they are all that is left."""
+        """Add or change these values; with `replace`, delete all others."""
         self._loop.run(self._plane.set_secret(name, data, replace=replace))
 
     def delete_secret(self, name: str) -> None:
-        """Delete a secret with all its values. NotFound."""
+        """Delete a secret with all its values. Raises NotFound."""
         self._loop.run(self._plane.delete_secret(name))
 
     def audit(self, *, limit: int | None = None, **query: Any) -> Iterator[dict[str, Any]]:
-        """Entries, newest first; `query` may hold actor, namespace, kind, name, allowed, since and until."""
+        """Yield audit entries, newest first; `query` may hold actor, namespace, kind, name, allowed, since and
+        until."""
         return self._loop.iterate(self._plane.audit(limit=limit, **query))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -353,10 +367,10 @@ class Plane:
         return self._loop.run(work)
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """What an asynchronous iterator, such as one of `plane.calls`, gives, as it comes."""
+        """Yield the items of an asynchronous iterator, such as one of `plane.calls`, as they arrive."""
         return self._loop.iterate(items)
 
     @property
     def calls(self) -> AsyncPlane:
-        """The asynchronous client below, for what this class does not offer."""
+        """The underlying asynchronous client, for calls that this class does not offer."""
         return self._plane

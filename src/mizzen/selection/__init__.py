@@ -1,7 +1,7 @@
-"""What is learnt from feedback: which arms answer well, and which request was answered by what.
+"""State learned from feedback: how well each arm does, and which nodes answered which request.
 
-`database` is the file that keeps it, for all gateways of a plane; `view` is how a gateway reads it for each request,
-`desk` how it writes, `word` how the others learn of that at once. `records` keep what answered a request until feedback
-for it can come no more. Here: files and their use. Not here: how arms are chosen and what a reward teaches
-(`graph/bandits.py`), HTTP, what may be sent as feedback. Gateways import it: no pydantic, no kinds, no stores.
+`state_db` is the file that all gateways of a plane share. `cached_state` reads it for each request, `feedback_writer`
+writes it, and `change_marker` tells the other gateways about a write at once. `records` store which nodes answered a
+request for as long as feedback may arrive. Here: files and their use. Not here: how bandits choose and learn
+(`graph/bandits.py`), HTTP, feedback validation. Gateways import it: no pydantic, no kinds, no stores.
 """

@@ -1,11 +1,11 @@
-"""What bandits know, as a gateway looks at it for each request: read from state.db when it has changed, and only then.
+"""A gateway's cache of bandit states: read from state.db only when it has changed.
 
-The word that all gateways share says whether it has (`word.py`). So what was acknowledged to anybody is in the next
-choice of every gateway, and a choice without a change costs no look into the file. All of it happens in the event loop:
-a thread's turn costs ten times a read.
+The marker that all gateways share says whether it has (`change_marker.py`). So acknowledged feedback affects the next
+choice of every gateway, and without changes a choice does not touch the file. Everything runs in the event loop: a
+switch to a thread costs ten times as much as a read.
 
-A prediction must not fail because of what is learnt. While the file cannot be read, choices go on by what is known, or
-from nothing; the file is tried again once a second.
+A prediction must never fail because of learned state. While the file cannot be read, bandits choose by the last known
+state, or from an empty one; the file is retried once a second.
 """
 
 from __future__ import annotations
@@ -19,42 +19,44 @@ from pathlib import Path
 from random import Random
 from typing import Protocol, TypeVar
 
-from mizzen.graph.bandits import Choice, State, policy_of
+from mizzen.graph.bandits import BanditState, Choice, policy_of
 from mizzen.graph.table_types import Policy
 from mizzen.selection import state_db
-from mizzen.selection.change_marker import Word
+from mizzen.selection.change_marker import ChangeMarker
 
 BUSY_SECONDS = 0.25
-"""How long a plan that is new waits for others to write; nothing else here waits for anybody."""
+"""How long a new plan waits for other writers; nothing else here waits."""
 PAUSE_SECONDS = 1.0
-"""After a failure, nothing is tried for so long."""
-MOST_USERS = 4096
-"""Whose states are in memory, of each node; those of others are read again."""
+"""Pause after a failure."""
+MAX_USERS = 4096
+"""Users of a node whose states are cached; the states of others are read again."""
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
 
-class View:
-    """The file, as one gateway reads it. Opened when the first bandit is there."""
+class StateCache:
+    """One gateway's view of the file. Opened when the first bandit appears."""
 
-    def __init__(self, path: Path, word: Path, rng: Random, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, path: Path, marker_path: Path, rng: Random, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._path = path
-        self._word_path = word
+        self._marker_path = marker_path
         self._rng = rng
         self._clock = clock
         self._connection: sqlite3.Connection | None = None
-        self._word: Word | None = None
+        self._marker: ChangeMarker | None = None
         self._cell: _Cell | None = None
-        self._again = 0.0
-        """When the file may be tried."""
-        self._complained = False
+        self._retry_at = 0.0
+        """When the file may be tried again."""
+        self._warned = False
 
-    def of(self, uid: str, node: str, policy: Policy, arms: Sequence[str]) -> Selector:
-        """How to choose at this node, for as long as its plan is used. What is stored has these arms from now on."""
+    def selector_for(self, uid: str, node: str, policy: Policy, arms: Sequence[str]) -> Selector:
+        """Return the Selector for this node, valid while its plan is. The stored state has these arms from now on."""
         if self._cell is None:
-            self._cell = self._look()
+            self._cell = self._open_marker()
         return Selector(self, self._cell, self._rng, uid=uid, node=node, policy=policy, arms=tuple(arms))
 
     def close(self) -> None:
@@ -62,56 +64,68 @@ class View:
             self._connection.close()
             self._connection = None
 
-    def attempt(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
-        """None when the file cannot be used just now."""
-        if self._clock() < self._again:
+    def try_with(self, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Call `work` with a connection; None if the file cannot be used now."""
+        if self._clock() < self._retry_at:
             return None
         try:
             if self._connection is None:
-                self._connection = state_db.opened(self._path, seconds=BUSY_SECONDS)
+                self._connection = state_db.open_db(self._path, seconds=BUSY_SECONDS)
             found = work(self._connection)
         except sqlite3.Error as error:
             self.close()
-            self._again = self._clock() + PAUSE_SECONDS
-            self._complain(error)
+            self._retry_at = self._clock() + PAUSE_SECONDS
+            self._warn_once(error)
             return None
-        if self._complained:
+        if self._warned:
             log.info("%s can be used again", self._path.name)
-            self._complained = False
+            self._warned = False
         return found
 
     def bump(self) -> None:
-        if self._word is not None:
-            self._word.bump()
+        if self._marker is not None:
+            self._marker.bump()
 
-    def _look(self) -> _Cell:
+    def _open_marker(self) -> _Cell:
         try:
-            self._word = Word(self._word_path)
+            self._marker = ChangeMarker(self._marker_path)
         except OSError as error:
             log.warning(
-                "%s cannot be mapped, so each choice reads what is learnt anew: %s", self._word_path.name, error
+                "%s cannot be mapped, so each choice reads the learned state again: %s", self._marker_path.name, error
             )
-            return _Restless()
-        return self._word.cell
+            return _AlwaysChanged()
+        return self._marker.cell
 
-    def _complain(self, error: Exception) -> None:
-        if not self._complained:
-            self._complained = True
-            log.warning("%s cannot be used; bandits choose by what they knew: %s", self._path.name, error)
+    def _warn_once(self, error: Exception) -> None:
+        if not self._warned:
+            self._warned = True
+            log.warning("%s cannot be used; bandits choose by the last known state: %s", self._path.name, error)
 
 
 class Selector:
-    """Chooses at one node."""
+    """Chooses an arm at one node."""
 
     __slots__ = (
-        "_arms", "_begun", "_cell", "_node", "_own", "_per_user", "_policy", "_rng", "_rule", "_seen", "_select",
-        "_shared", "_uid", "_view",
+        "_arms",
+        "_bandit",
+        "_cache",
+        "_cell",
+        "_node",
+        "_per_user",
+        "_policy",
+        "_rng",
+        "_seen_marker",
+        "_select",
+        "_shared",
+        "_started",
+        "_uid",
+        "_user_states",
     )  # fmt: skip
 
     def __init__(
-        self, view: View, cell: _Cell, rng: Random, *, uid: str, node: str, policy: Policy, arms: tuple[str, ...]
+        self, cache: StateCache, cell: _Cell, rng: Random, *, uid: str, node: str, policy: Policy, arms: tuple[str, ...]
     ) -> None:
-        self._view = view
+        self._cache = cache
         self._cell = cell
         self._rng = rng
         self._uid = uid
@@ -119,56 +133,56 @@ class Selector:
         self._policy = policy
         self._arms = arms
         self._per_user = policy.per_user
-        self._rule = policy_of(policy)
-        self._select = self._rule.select
-        self._begun = False
-        """This plan's arms are those of the file."""
-        self._shared = self._rule.init(arms, rng)
-        self._seen = -1
-        """The word that was there when `_shared` was read; no word is -1."""
-        self._own: dict[str, tuple[int, State | None]] = {}
-        """Of users: the word, and their state, or None where they have none."""
+        self._bandit = policy_of(policy)
+        self._select = self._bandit.select
+        self._started = False
+        """The file has this plan's arms."""
+        self._shared = self._bandit.init(arms, rng)
+        self._seen_marker = -1
+        """The marker when `_shared` was read; a marker is never -1."""
+        self._user_states: dict[str, tuple[int, BanditState | None]] = {}
+        """By user: the marker, and their state, or None if they have none."""
         self._read_shared(cell[0])
 
     def choose(self, user: str) -> Choice:
-        """An arm, and the probability with which it was chosen. `user` may be empty."""
+        """Return an arm and the probability of choosing it. `user` may be empty."""
         word = self._cell[0]
         if user and self._per_user:
-            known = self._own.get(user)
+            known = self._user_states.get(user)
             if known is None or known[0] != word:
-                known = self._read_own(user, word)
+                known = self._read_user(user, word)
             if known[1] is not None:
                 return self._select(known[1], self._rng)
-        if word != self._seen:
+        if word != self._seen_marker:
             self._read_shared(word)
         return self._select(self._shared, self._rng)
 
     def _read_shared(self, word: int) -> None:
-        found = self._view.attempt(self._stored)
+        found = self._cache.try_with(self._load_or_create)
         if found is not None:
-            # A gateway that has another plan may have stored other arms.
-            self._shared = self._rule.adjusted(found, self._arms, self._rng)
-            self._seen = word
+            # A gateway with another plan may have stored other arms.
+            self._shared = self._bandit.adjust_arms(found, self._arms, self._rng)
+            self._seen_marker = word
 
-    def _stored(self, connection: sqlite3.Connection) -> State:
-        if self._begun:
-            found = state_db.state(connection, self._uid, self._node, "")
+    def _load_or_create(self, connection: sqlite3.Connection) -> BanditState:
+        if self._started:
+            found = state_db.read_state(connection, self._uid, self._node, "")
             if found is not None:
                 return found
         found = state_db.begin_state(connection, self._uid, self._node, self._policy, self._arms, rng=self._rng)
-        self._begun = True
-        self._view.bump()
+        self._started = True
+        self._cache.bump()
         return found
 
-    def _read_own(self, user: str, word: int) -> tuple[int, State | None]:
-        # In a list, since None is an answer of its own.
-        found = self._view.attempt(lambda connection: [state_db.state(connection, self._uid, self._node, user)])
+    def _read_user(self, user: str, word: int) -> tuple[int, BanditState | None]:
+        # In a list, because None is a valid result.
+        found = self._cache.try_with(lambda connection: [state_db.read_state(connection, self._uid, self._node, user)])
         if found is None:
-            return self._own.get(user) or (-1, None)
-        state = found[0] and self._rule.adjusted(found[0], self._arms, self._rng)
-        if user not in self._own and len(self._own) >= MOST_USERS:
-            del self._own[next(iter(self._own))]
-        known = self._own[user] = (word, state)
+            return self._user_states.get(user) or (-1, None)
+        state = found[0] and self._bandit.adjust_arms(found[0], self._arms, self._rng)
+        if user not in self._user_states and len(self._user_states) >= MAX_USERS:
+            del self._user_states[next(iter(self._user_states))]
+        known = self._user_states[user] = (word, state)
         return known
 
 
@@ -176,8 +190,8 @@ class _Cell(Protocol):
     def __getitem__(self, place: int, /) -> int: ...
 
 
-class _Restless:
-    """In place of the word when there is none: it always differs from what was seen, so no change is missed."""
+class _AlwaysChanged:
+    """Replaces a marker that cannot be mapped: every read differs, so no change is missed."""
 
     def __init__(self) -> None:
         self._next = count().__next__

@@ -1,12 +1,12 @@
-"""One number in memory that all gateways share: it is another one after each change of state.db.
+"""A number in shared memory that changes after each change of state.db.
 
-Who writes commits first and then puts a new number here (`bump`), before anybody is told of the change. Who reads looks
-at the number first and then into the file, and need not look into the file again while the number is the same. So
-a commit is either in what was read, or its number comes after the one that was looked at, and differs from it.
+A writer commits first, then stores a new number here (`bump`), and only then acknowledges the change. A reader reads
+the number first, then the file, and does not read the file again while the number stays the same. So a commit is either
+part of what was read, or its number is stored later and differs from the one the reader saw.
 
-That holds with any number of writers, and without a lock, because no number comes twice: each is drawn from the
-system's randomness. A counter would not do. A writer that is held up between reading and writing it could put back a
-number that somebody has seen, after other commits.
+This holds for any number of writers without a lock, because no number is used twice: each comes from the system's
+random source. A counter would not work. A writer that is delayed between reading and writing it could restore a number
+that a reader has already seen, after other commits.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ FILE = "selection"
 _SIZE = 8
 
 
-class Word:
-    """The file, mapped. Nothing of it is worth keeping."""
+class ChangeMarker:
+    """The mapped file. Its content need not survive."""
 
     def __init__(self, path: Path) -> None:
-        """Makes the file if it is not there. OSError."""
+        """Creates the file if it is missing. Raises OSError."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             if os.fstat(file).st_size < _SIZE:
-                # Written and not only made longer: in a hole of a full disk, a write to mapped memory ends the process.
+                # Written, not only extended: on a full disk, a write to a mapped hole would kill the process.
                 os.pwrite(file, os.urandom(_SIZE), 0)
             self._map = mmap.mmap(file, _SIZE)
         finally:

@@ -1,13 +1,12 @@
-"""state.db: what bandits know, which feedback was given, and how well nodes do. Functions on a connection.
+"""state.db: bandit states, received feedback, and the quality of nodes. Functions on a connection.
 
-All gateways of a plane write it, each in short transactions that begin as writers, so that nobody's count is lost. What
-is committed survives kill -9 and power loss (WAL, synchronous=FULL).
+All gateways of a plane write it, in short transactions that begin as writers, so that no count is lost. Commits survive
+kill -9 and power loss (WAL, synchronous=FULL).
 
-Of each node there is one shared state, and with `perUser` one of each user who has given feedback. Which arms there are
-is said by the shared one alone: `begin_state` sets them, when a gateway takes a plan. Feedback never does, or a gateway
-that still has the old plan would bring back what an edit has removed. An arm that is added is told by its number
-(`since`) from one of the same name that was removed before: users' rows of that one count no more, and nobody has to
-go through all users in order to remove them.
+Each node has one shared state, and with `perUser` one state per user who sent feedback. Only the shared state defines
+the arms: `begin_state` sets them when a gateway takes a plan. Feedback never does; else a gateway with the old plan
+would restore arms that an edit removed. An added arm gets a number (`since`) that distinguishes it from a removed arm
+of the same name. Users' rows of the removed arm no longer count, and need not be deleted user by user.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from pathlib import Path
 from random import Random
 from typing import Literal, NamedTuple
 
-from mizzen.graph.bandits import Arm, Rule, State, policy_of
+from mizzen.graph.bandits import Arm, BanditPolicy, BanditState, policy_of
 from mizzen.graph.table_types import Policy
 
 FILE = "state.db"
 """In the data dir."""
 SCHEMA = 1
 BUSY_SECONDS = 1.0
-"""How long one waits for another to write; each takes about as long as the disk takes to sync."""
-MOST_USERS = 100_000
-"""Of one node, with a state of their own; further ones use what is shared."""
-STEP = 1000
-"""Rows that are removed at a time: others write in between."""
+"""How long a writer waits for others; a write takes about as long as a disk sync."""
+MAX_USERS = 100_000
+"""Users of one node with their own state; more users use the shared state."""
+DELETE_BATCH = 1000
+"""Rows removed per transaction, so that other writers get a turn in between."""
 
-Outcome = Literal["counted", "repeated", "different"]
-"""Of a feedback. repeated: the same was given before, and nothing changes. different: another was."""
+FeedbackOutcome = Literal["counted", "repeated", "different"]
+"""Of one feedback. repeated: the same was received before. different: other feedback was. Both change nothing."""
 
 _TABLES = (
     """CREATE TABLE nodes (
@@ -60,35 +59,35 @@ _OWN = """SELECT own.arm, own.count, own.sum, own.weight, own.best, own.since FR
     ON shared.uid = own.uid AND shared.node = own.node AND shared.user = '' AND shared.arm = own.arm
     AND shared.since = own.since WHERE own.uid = ? AND own.node = ? AND own.user = ?"""
 
-_LATER = f"{FILE} is of a later release: its schema is {{}}, and not {SCHEMA}"
+_NEWER_SCHEMA_MESSAGE = f"{FILE} was written by a later release: its schema is {{}}, expected {SCHEMA}"
 _ANY = "SELECT 1 FROM arms WHERE uid = ? AND node = ? AND user = ? LIMIT 1"
 
 
 class Credit(NamedTuple):
-    """A decision that is to learn from a feedback."""
+    """A routing decision that learns from a feedback."""
 
     node: str
     policy: Policy
     arms: tuple[str, ...]
-    """All that there are; used where nothing is known of the node yet."""
+    """All arms; used if the node has no state yet."""
     arm: str
     p: float
-    """The probability with which it was chosen."""
+    """The probability of choosing it."""
     user: str
-    """Empty: nobody is known, or it does not matter."""
+    """Empty: unknown or irrelevant."""
 
 
 class Score(NamedTuple):
-    """How well one version did at one node."""
+    """Quality of one version at one node."""
 
     node: str
     version: str
     reward: float | None
     accuracy: float | None
-    """By a truth that was given."""
+    """Measured against ground truth from the feedback."""
 
 
-class Given(NamedTuple):
+class FeedbackEntry(NamedTuple):
     """One feedback."""
 
     uid: str
@@ -96,20 +95,20 @@ class Given(NamedTuple):
     id: str
     """Of the request."""
     digest: bytes
-    """Of all that was given: what tells the same from another."""
+    """Of the whole feedback; distinguishes a repetition from other feedback."""
     reward: float
     at: float
-    """In seconds since 1970."""
+    """Seconds since 1970."""
     credits: Sequence[Credit]
     scores: Sequence[Score]
 
 
 class NodeState(NamedTuple):
     node: str
-    state: State
-    """The shared one."""
+    state: BanditState
+    """The shared state."""
     users: int
-    """How many have one of their own."""
+    """Number of users with their own state."""
 
 
 class Quality(NamedTuple):
@@ -121,49 +120,49 @@ class Quality(NamedTuple):
     accuracy_sum: float
 
 
-class _Held(NamedTuple):
-    """A state, and the number of each of its arms."""
+class _NumberedState(NamedTuple):
+    """A state, and the `since` number of each arm."""
 
-    state: State
+    state: BanditState
     since: dict[str, int]
 
 
-def opened(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Makes the file if it is not there. sqlite3.Error, also when a later release has written it.
+def open_db(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """Open the file, and create it if it is missing. Raises sqlite3.Error, also if a later release wrote it.
 
-    `seconds` is how long each write waits for others.
+    `seconds`: how long each write waits for others.
     """
     connection = sqlite3.connect(path, isolation_level=None, timeout=seconds, check_same_thread=False)
     try:
         _use_wal(connection, seconds)
         connection.execute("PRAGMA synchronous = FULL")
-        if _schema(connection) != SCHEMA:
-            _make(connection)
+        if _schema_version(connection) != SCHEMA:
+            _create_tables(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def busy(error: sqlite3.Error) -> bool:
-    """Only because others write."""
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether the error is only due to other writers."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 
-def state(connection: sqlite3.Connection, uid: str, node: str, user: str) -> State | None:
-    """The shared one for no user. Of a user: None where they have none of their own; an arm that was added since is
-    not in it, and `best` is empty when it was removed."""
-    held = _held(connection, uid, node, kept_as(user))
+def read_state(connection: sqlite3.Connection, uid: str, node: str, user: str) -> BanditState | None:
+    """Return a user's state, None if the user has none; for an empty user the shared state. A user's state lacks arms
+    that were added since, and its `best` is empty if that arm was removed."""
+    held = _load(connection, uid, node, storage_name(user))
     return held and held.state
 
 
-def states(connection: sqlite3.Connection, uid: str) -> list[NodeState]:
+def list_states(connection: sqlite3.Connection, uid: str) -> list[NodeState]:
     nodes = connection.execute("SELECT node, users FROM nodes WHERE uid = ? ORDER BY node", (uid,)).fetchall()
-    found = ((node, state(connection, uid, node, ""), users) for node, users in nodes)
+    found = ((node, read_state(connection, uid, node, ""), users) for node, users in nodes)
     return [NodeState(node, shared, users) for node, shared, users in found if shared is not None]
 
 
-def qualities(connection: sqlite3.Connection, uid: str) -> list[Quality]:
+def list_qualities(connection: sqlite3.Connection, uid: str) -> list[Quality]:
     rows = connection.execute(
         "SELECT node, version, rewards, reward_sum, truths, accuracy_sum FROM quality WHERE uid = ?"
         " ORDER BY node, version",
@@ -172,127 +171,127 @@ def qualities(connection: sqlite3.Connection, uid: str) -> list[Quality]:
     return [Quality(*row) for row in rows]
 
 
-def given(connection: sqlite3.Connection, uid: str) -> int:
-    """How much feedback there was, as far back as that is kept."""
+def count_feedback(connection: sqlite3.Connection, uid: str) -> int:
+    """Count the feedback within the retention time."""
     return int(connection.execute("SELECT count(*) FROM given WHERE uid = ?", (uid,)).fetchone()[0])
 
 
-def made(connection: sqlite3.Connection) -> bool:
-    """False while whoever makes the file has not come to an end. sqlite3.Error when a later release has written it."""
-    found = _schema(connection)
+def is_created(connection: sqlite3.Connection) -> bool:
+    """False while the file is still being created. Raises sqlite3.Error if a later release wrote it."""
+    found = _schema_version(connection)
     if found > SCHEMA:
-        raise sqlite3.DatabaseError(_LATER.format(found))
+        raise sqlite3.DatabaseError(_NEWER_SCHEMA_MESSAGE.format(found))
     return found == SCHEMA
 
 
 def begin_state(
     connection: sqlite3.Connection, uid: str, node: str, policy: Policy, arms: Sequence[str], *, rng: Random
-) -> State:
-    """The shared state, for these arms from now on. The first to ask stores it; all others find the same."""
-    found = state(connection, uid, node, "")
+) -> BanditState:
+    """Return the shared state, with these arms from now on. The first caller stores it; all others find the same."""
+    found = read_state(connection, uid, node, "")
     if found is not None and found.arms.keys() == set(arms):
         return found
-    with _writing(connection):
-        return _begun(connection, uid, node, policy_of(policy), arms, rng=rng).state
+    with _transaction(connection):
+        return _begin(connection, uid, node, policy_of(policy), arms, rng=rng).state
 
 
-def take(
-    connection: sqlite3.Connection, batch: Sequence[Given], rng: Random, *, most_users: int = MOST_USERS
-) -> list[Outcome]:
-    """All of them in one transaction: when this returns, they are durable. sqlite3.Error: none was counted, as far as
-    anybody knows; giving them again is safe. ValueError: one has a reward that is none."""
-    with _writing(connection):
-        taking = _Taking(connection, rng, most_users)
-        outcomes = [taking.take(given) for given in batch]
+def record_feedback(
+    connection: sqlite3.Connection, batch: Sequence[FeedbackEntry], rng: Random, *, max_users: int = MAX_USERS
+) -> list[FeedbackOutcome]:
+    """Record a batch in one transaction; it is durable on return. Raises sqlite3.Error if it is not known to be
+    counted; submitting it again is safe. Raises ValueError for an invalid reward."""
+    with _transaction(connection):
+        taking = _FeedbackTransaction(connection, rng, max_users)
+        outcomes = [taking.record(given) for given in batch]
         taking.write()
     return outcomes
 
 
 def prune(connection: sqlite3.Connection, now: float, max_seconds: float) -> int:
-    """Forgets which feedback was given longer ago than that: by then nobody can give it again. Says how many."""
-    return _removed(connection, "given", "at < ?", now - max_seconds)
+    """Delete feedback ids older than `max_seconds`: such feedback can no longer arrive. Returns how many."""
+    return _remove(connection, "given", "at < ?", now - max_seconds)
 
 
-def uids(connection: sqlite3.Connection) -> set[str]:
-    """Of all that something is known of."""
-    return {uid for table in _KEYS for uid in _uids(connection, table)}
+def list_uids(connection: sqlite3.Connection) -> set[str]:
+    """Return the uids of all stored objects."""
+    return {uid for table in _KEYS for uid in _list_uids(connection, table)}
 
 
 def forget(connection: sqlite3.Connection, uids_alive: Collection[str]) -> set[str]:
-    """All that is known of graphs that are no more; says which. One that is made meanwhile, and not among the living
-    yet, loses what little it has: its gateways then begin anew."""
-    dead = uids(connection) - set(uids_alive)
+    """Delete everything about deleted graphs and return their uids. A graph that is created meanwhile and missing from
+    `uids_alive` loses its little state; its gateways then start over."""
+    dead = list_uids(connection) - set(uids_alive)
     for uid in dead:
         for table in _KEYS:
-            _removed(connection, table, "uid = ?", uid)
+            _remove(connection, table, "uid = ?", uid)
     return dead
 
 
-def kept_as(name: str) -> str:
-    """Of a user or a request, who choose it themselves: one that is long, or not ASCII, has a digest in its place."""
+def storage_name(name: str) -> str:
+    """Return the stored form of a user or request id. Clients choose them; a digest replaces long or non-ASCII ones."""
     if name.isascii() and len(name) <= 128 and name[:1] != "#":
         return name
     return "#" + blake2b(name.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-class _Taking:
-    """One transaction of feedback: each state is read once and written once, however much it learns."""
+class _FeedbackTransaction:
+    """One transaction of feedback. Each state is read once and written once, however much feedback it gets."""
 
-    def __init__(self, connection: sqlite3.Connection, rng: Random, most_users: int) -> None:
+    def __init__(self, connection: sqlite3.Connection, rng: Random, max_users: int) -> None:
         self._connection = connection
         self._rng = rng
-        self._most_users = most_users
-        self._held: dict[tuple[str, str, str], _Held] = {}
-        self._learnt: set[tuple[str, str, str]] = set()
+        self._max_users = max_users
+        self._states: dict[tuple[str, str, str], _NumberedState] = {}
+        self._changed: set[tuple[str, str, str]] = set()
 
-    def take(self, given: Given) -> Outcome:
-        key = (given.uid, kept_as(given.id))
+    def record(self, feedback: FeedbackEntry) -> FeedbackOutcome:
+        key = (feedback.uid, storage_name(feedback.id))
         before = self._connection.execute("SELECT digest FROM given WHERE uid = ? AND id = ?", key).fetchone()
         if before is not None:
-            return "repeated" if before[0] == given.digest else "different"
+            return "repeated" if before[0] == feedback.digest else "different"
         self._connection.execute(
-            "INSERT INTO given VALUES (?, ?, ?, ?, ?)", (*key, given.digest, given.reward, given.at)
+            "INSERT INTO given VALUES (?, ?, ?, ?, ?)", (*key, feedback.digest, feedback.reward, feedback.at)
         )
-        for credit in given.credits:
-            self._credit(given.uid, credit, given.reward)
-        for score in given.scores:
-            self._score(given.uid, score)
+        for credit in feedback.credits:
+            self._credit(feedback.uid, credit, feedback.reward)
+        for score in feedback.scores:
+            self._score(feedback.uid, score)
         return "counted"
 
     def write(self) -> None:
-        for uid, node, user in self._learnt:
-            _write(self._connection, uid, node, user, self._held[uid, node, user])
+        for uid, node, user in self._changed:
+            _write_state(self._connection, uid, node, user, self._states[uid, node, user])
 
     def _credit(self, uid: str, credit: Credit, reward: float) -> None:
         rule = policy_of(credit.policy)
         shared = uid, credit.node, ""
-        if shared not in self._held:
-            self._held[shared] = _held(self._connection, *shared) or _begun(
+        if shared not in self._states:
+            self._states[shared] = _load(self._connection, *shared) or _begin(
                 self._connection, uid, credit.node, rule, credit.arms, rng=self._rng
             )
-        own = uid, credit.node, kept_as(credit.user) if credit.policy.per_user else ""
-        learns = own if own in self._held or self._has_own(own, rule) else shared
-        rule.observe(self._held[learns].state, credit.arm, credit.p, reward, self._rng)
-        self._learnt.add(learns)
+        own = uid, credit.node, storage_name(credit.user) if credit.policy.per_user else ""
+        learns = own if own in self._states or self._load_user_state(own, rule) else shared
+        rule.observe(self._states[learns].state, credit.arm, credit.p, reward, self._rng)
+        self._changed.add(learns)
 
-    def _has_own(self, own: tuple[str, str, str], rule: Rule) -> bool:
-        """Reads or makes the state of a user. False when there are too many already."""
+    def _load_user_state(self, own: tuple[str, str, str], bandit: BanditPolicy) -> bool:
+        """Load or create a user's state. False if there are too many users already."""
         uid, node, _ = own
-        shared = self._held[uid, node, ""]
-        found = _held(self._connection, *own)
+        shared = self._states[uid, node, ""]
+        found = _load(self._connection, *own)
         if found is not None:
-            known = rule.adjusted(found.state, tuple(shared.state.arms), self._rng)
+            known = bandit.adjust_arms(found.state, tuple(shared.state.arms), self._rng)
         elif (
             self._connection.execute(_ANY, own).fetchone()
             or self._connection.execute(
                 "UPDATE nodes SET users = users + 1 WHERE uid = ? AND node = ? AND users < ?",
-                (uid, node, self._most_users),
+                (uid, node, self._max_users),
             ).rowcount
         ):
-            known = shared.state.copy()  # a new one, or one of whose arms none is left
+            known = shared.state.copy()  # a new user, or one with no arm left
         else:
             return False
-        self._held[own] = _Held(known, shared.since)
+        self._states[own] = _NumberedState(known, shared.since)
         return True
 
     def _score(self, uid: str, score: Score) -> None:
@@ -307,7 +306,7 @@ class _Taking:
         )  # fmt: skip
 
 
-def _held(connection: sqlite3.Connection, uid: str, node: str, user: str) -> _Held | None:
+def _load(connection: sqlite3.Connection, uid: str, node: str, user: str) -> _NumberedState | None:
     rows = connection.execute(*((_OWN, (uid, node, user)) if user else (_SHARED, (uid, node)))).fetchall()
     if not rows:
         return None
@@ -319,26 +318,26 @@ def _held(connection: sqlite3.Connection, uid: str, node: str, user: str) -> _He
         since[arm] = number
         if is_best:
             best = arm
-    return _Held(State(arms, best), since)
+    return _NumberedState(BanditState(arms, best), since)
 
 
-def _begun(
-    connection: sqlite3.Connection, uid: str, node: str, rule: Rule, arms: Sequence[str], *, rng: Random
-) -> _Held:
-    """Inside a transaction."""
-    found = _held(connection, uid, node, "")
-    known = rule.init(arms, rng) if found is None else rule.adjusted(found.state, arms, rng)
+def _begin(
+    connection: sqlite3.Connection, uid: str, node: str, bandit: BanditPolicy, arms: Sequence[str], *, rng: Random
+) -> _NumberedState:
+    """Create or adjust the shared state. Call it inside a transaction."""
+    found = _load(connection, uid, node, "")
+    known = bandit.init(arms, rng) if found is None else bandit.adjust_arms(found.state, arms, rng)
     connection.execute(
         "INSERT INTO nodes VALUES (?, ?, 1, 0) ON CONFLICT (uid, node) DO UPDATE SET edition = edition + 1", (uid, node)
     )
     (edition,) = connection.execute("SELECT edition FROM nodes WHERE uid = ? AND node = ?", (uid, node)).fetchone()
     since = {} if found is None else found.since
-    begun = _Held(known, {arm: since.get(arm, edition) for arm in known.arms})
-    _write(connection, uid, node, "", begun)
+    begun = _NumberedState(known, {arm: since.get(arm, edition) for arm in known.arms})
+    _write_state(connection, uid, node, "", begun)
     return begun
 
 
-def _write(connection: sqlite3.Connection, uid: str, node: str, user: str, held: _Held) -> None:
+def _write_state(connection: sqlite3.Connection, uid: str, node: str, user: str, held: _NumberedState) -> None:
     connection.execute("DELETE FROM arms WHERE uid = ? AND node = ? AND user = ?", (uid, node, user))
     connection.executemany(
         "INSERT INTO arms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -349,17 +348,17 @@ def _write(connection: sqlite3.Connection, uid: str, node: str, user: str, held:
     )
 
 
-def _removed(connection: sqlite3.Connection, table: str, where: str, value: object) -> int:
+def _remove(connection: sqlite3.Connection, table: str, where: str, value: object) -> int:
     key = _KEYS[table]
-    step = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT {STEP})"  # noqa: S608  of our own words
+    step = f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {where} LIMIT {DELETE_BATCH})"  # noqa: S608 - constant names
     total = 0
     while removed := connection.execute(step, (value,)).rowcount:
         total += removed
     return total
 
 
-def _uids(connection: sqlite3.Connection, table: str) -> Iterator[str]:
-    """By stepping from one to the next, and not through all rows."""
+def _list_uids(connection: sqlite3.Connection, table: str) -> Iterator[str]:
+    """Yield uids by index steps rather than a scan of all rows."""
     uid = ""
     while True:
         (uid,) = connection.execute(f"SELECT min(uid) FROM {table} WHERE uid > ?", (uid,)).fetchone()  # noqa: S608
@@ -369,42 +368,42 @@ def _uids(connection: sqlite3.Connection, table: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def _writing(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")  # a reader that becomes a writer may find that others have written meanwhile
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")  # a reader that becomes a writer could fail because of writes in between
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            with contextlib.suppress(sqlite3.Error):  # the error that led here says more
+            with contextlib.suppress(sqlite3.Error):  # the original error is more useful
                 connection.execute("ROLLBACK")
         raise
 
 
 def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:
-    """Of several who open a new file at once, SQLite tells some that it is busy without any waiting."""
+    """Retry while busy: if several processes open a new file at once, SQLite reports busy without waiting."""
     until = time.monotonic() + seconds
     while True:
         try:
             connection.execute("PRAGMA journal_mode = WAL")
         except sqlite3.OperationalError as error:
-            if not busy(error) or time.monotonic() >= until:
+            if not is_busy(error) or time.monotonic() >= until:
                 raise
             time.sleep(0.005)
         else:
             return
 
 
-def _schema(connection: sqlite3.Connection) -> int:
+def _schema_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _make(connection: sqlite3.Connection) -> None:
-    with _writing(connection):
-        found = _schema(connection)
+def _create_tables(connection: sqlite3.Connection) -> None:
+    with _transaction(connection):
+        found = _schema_version(connection)
         if found > SCHEMA:
-            raise sqlite3.DatabaseError(_LATER.format(found))
-        if found == SCHEMA:  # another was faster
+            raise sqlite3.DatabaseError(_NEWER_SCHEMA_MESSAGE.format(found))
+        if found == SCHEMA:  # another process was faster
             return
         for table in _TABLES:
             connection.execute(table)

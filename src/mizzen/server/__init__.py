@@ -1,7 +1,7 @@
-"""The control API: HTTP in, resources in the Store out.
+"""The control API: HTTP requests in, resources in the Store out.
 
-Here: routes, who asks (`auth`), strict reading of what people send (`bodies`, `fields`, `admission`), and the one table
-from errors to HTTP (`errors`). `resources` speaks the Kubernetes conventions; `models`, `versions` and `servers` are
-the `/model` paths. Both doors delete through `removal`, so that they mean the same.
-Not here: decisions about the world (controllers), predictions (gateway), storage.
+`http` is the shared plumbing, `auth` authenticates and authorizes, `admission` checks what callers write. `resources`
+and `kubernetes` serve the Kubernetes conventions; `models`, `versions`, `training` and `monitor` serve the `/model`
+paths. Both APIs delete through `deletion`, so that deletion means the same.
+Controllers' decisions, predictions (gateway) and storage do not belong here.
 """

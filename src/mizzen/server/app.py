@@ -1,15 +1,13 @@
-"""The control API as one ASGI application: routes, and the layers every request passes through.
+"""The control API as one ASGI application: the routes, and the middleware that every request passes through.
 
-From the outside in: errors in one shape; the audit; Host and Origin; refusal while stopping; room for deletions;
-gateways told; who asks; no answer without a decision. A write is acknowledged after the store has returned, and a
-store returns when it is on disk.
+From the outside in: errors in one shape; the audit; Host and Origin checks; refusal while stopping; deletions on a full
+disk; the barrier until gateways know of changed rights; authentication; no response without an access decision. A
+write is acknowledged after the store has returned, and the store returns when the write is on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
-from pathlib import Path
+from dataclasses import replace
 
 from starlette.applications import Starlette
 from starlette.datastructures import URL
@@ -17,188 +15,146 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mizzen.blobs.file_store import FileBlobs
-from mizzen.blobs.limits import Limits
 from mizzen.errors import MizzenError, Unavailable
 from mizzen.kinds import catalog
-from mizzen.reconcile.recorder import NOBODY, Recorder
-from mizzen.runs.checkpoints import Shelf
-from mizzen.selection.state_reader import Reader
 from mizzen.server.admin import metrics, openapi, usage, users
 from mizzen.server.admin import rate_limits as limit_routes
 from mizzen.server.admin import secrets as secret_routes
-from mizzen.server.admin.metrics import Inside
-from mizzen.server.admission.namespaced_store import NamespacedStore
+from mizzen.server.admin.metrics import PlaneStats
 from mizzen.server.auth import audit as audit_routes
-from mizzen.server.auth.access_barrier import Settle, Settled, nothing_to_settle
-from mizzen.server.auth.audit import Audited
-from mizzen.server.auth.authentication import Identity
-from mizzen.server.auth.authorization import FailClosed, Identify
-from mizzen.server.auth.oidc import Oidc
-from mizzen.server.auth.origin_check import LoopbackOnly
-from mizzen.server.auth.role_bindings import Bindings
+from mizzen.server.auth.access_barrier import AccessBarrier, WaitPublished, no_gateways
+from mizzen.server.auth.audit import AuditMiddleware
+from mizzen.server.auth.authentication import Authenticator
+from mizzen.server.auth.authorization import AuthenticationMiddleware, FailClosedMiddleware
+from mizzen.server.auth.oidc import OidcAuthenticator
+from mizzen.server.auth.origin_check import OriginCheck
 from mizzen.server.auth.tokens import AdminToken
-from mizzen.server.http.context import Carried, Logs, Plane, nobody_to_carry, plane_of
-from mizzen.server.http.disk_pressure import Freeing
+from mizzen.server.http.context import ServerContext, context_of
+from mizzen.server.http.disk_pressure import AllowDeletesWhenFull
 from mizzen.server.http.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
-from mizzen.server.http.pagination import Pages
 from mizzen.server.kubernetes import access_reviews, crds, discovery, events, namespaces, openapi_v3
 from mizzen.server.models import aliases, graphs, history, routes, servers, suggestions, triton_repository
 from mizzen.server.monitor import routes as monitor_routes
-from mizzen.server.monitor.sessions import Visits
+from mizzen.server.monitor.sessions import MonitorSessions
 from mizzen.server.resources import routes as resources_routes
+from mizzen.server.resources.write import WriteHooks
 from mizzen.server.training import checkpoints
 from mizzen.server.training import routes as training_routes
+from mizzen.server.versions import registration, uploads
 from mizzen.server.versions import routes as versions_routes
-from mizzen.server.versions import uploads
-from mizzen.stores.records.protocol import AuditLog, Identities, Secrets
-from mizzen.stores.records.vault import Vault
-from mizzen.stores.store import Store
-from mizzen.usage.sampler import Unseen, Usage
+
+WRITE_HOOKS = {registration.KIND.name: WriteHooks(create=registration.register, keep=registration.keep_decided_fields)}
+"""Kinds that the resource API writes in a way of their own."""
 
 
 def create_app(
+    context: ServerContext,
     *,
-    store: Store,
-    blobs: FileBlobs,
-    identities: Identities,
-    secrets: Secrets,
-    vault: Vault,
-    audit: AuditLog,
     admin_token: str,
-    inference_url: str,
-    logs: Logs,
-    ready: Callable[[], bool],
-    now: Callable[[], datetime],
     loopback: bool = True,
-    anonymous: bool = True,
-    oidc: Oidc | None = None,
-    capabilities: frozenset[str] = frozenset(),
-    pages: Pages | None = None,
-    limits: Limits | None = None,
-    default_framework: str = "",
-    settle: Settle = nothing_to_settle,
-    carried: Carried = nobody_to_carry,
-    recorder: Recorder = NOBODY,
-    seen: Usage | None = None,
-    used: Callable[[str], dict[str, int]] = lambda _: {},
-    learnt: Reader | None = None,
-    inside: Inside | None = None,
-    shelf: Shelf | None = None,
-    data_dir: Path | None = None,
+    oidc: OidcAuthenticator | None = None,
+    wait_published: WaitPublished = no_gateways,
+    internals: PlaneStats | None = None,
 ) -> Starlette:
-    """`loopback`: nobody but this machine can reach it; else nobody without a token gets anything, whatever `anonymous`
-    says. `oidc`: whose JWTs are taken. `settle`: waits until gateways can know of rights that were written, `carried`:
-    until they follow what was decided about traffic. `recorder`: who is told what people decided. `seen` and `inside`:
-    what is told of what is used. `used`: how much of their quotas somebody has. `learnt`: what feedback has taught.
-    `shelf` and `data_dir`: where checkpoints and the files of jobs are; if absent, with and beside the blobs."""
-    bindings, visits = Bindings(store), Visits(now)
-    identity = Identity(AdminToken(admin_token), identities, oidc, now)
-    plane = Plane(
-        store=NamespacedStore(store),
-        blobs=blobs,
-        inference_url=inference_url,
-        logs=logs,
-        ready=ready,
-        now=now,
-        identities=identities,
-        secrets=secrets,
-        vault=vault,
-        audit=audit,
-        bindings=bindings,
-        usage=seen or Unseen(),
-        used=used,
-        learnt=learnt or Reader(None),
-        anonymous=loopback and anonymous,
-        shelf=shelf or Shelf(blobs.documents),
-        data_dir=data_dir or blobs.root.parent,
-        capabilities=capabilities,
-        pages=pages or Pages(),
-        limits=limits or Limits(),
-        default_framework=default_framework,
-        recorder=recorder,
-        carried=carried,
-    )
+    """`loopback`: only this machine can reach the API. If it is False, callers without a token get nothing, whatever
+    `context.anonymous` says. `oidc`: authenticates JWTs of one issuer; without it, none is accepted. `wait_published`:
+    waits until gateways can know of changed access rights. `internals`: the sources of the plane's own metrics."""
+    context = replace(context, anonymous=loopback and context.anonymous)
+    sessions = MonitorSessions(context.now)
+    authenticator = Authenticator(AdminToken(admin_token), context.identities, oidc, context.now)
     app = Starlette(
         routes=[
-            Route("/", index, methods=["GET"]),
-            Route("/healthz", healthz, methods=["GET"]),
-            Route("/livez", healthz, methods=["GET"]),
-            Route("/readyz", readyz, methods=["GET"]),
-            *discovery.routes(),
-            *openapi_v3.routes(),
-            *crds.routes(),
-            *access_reviews.routes(),
-            *namespaces.routes(),
-            *openapi.routes(),
-            *resources_routes.routes(),
-            *events.routes(),
-            *routes.routes(),
-            *aliases.routes(),
-            *history.routes(),
-            *versions_routes.routes(),
-            *uploads.routes(),
-            *servers.routes(),
-            *training_routes.routes(),
-            *checkpoints.routes(),
-            *monitor_routes.routes(identity, visits, plane.data_dir),
-            *triton_repository.routes(),
-            *users.routes(),
-            *limit_routes.routes(),
-            *secret_routes.routes(),
-            *audit_routes.routes(),
-            *usage.routes(),
-            *graphs.routes(),
-            *metrics.routes(inside or Inside()),
+            *_routes(),
+            *monitor_routes.routes(authenticator, sessions, context.data_dir),
+            *metrics.routes(internals or PlaneStats()),
         ],
         middleware=[
             Middleware(ErrorBoundary),
-            Middleware(Audited, log=audit, now=now),
-            Middleware(LoopbackOnly, loopback=loopback),
-            Middleware(RefuseWhileStopping, plane=plane),
-            Middleware(Freeing),
-            Middleware(Settled, settle=settle),
-            Middleware(Identify, identity=identity, bindings=bindings, visitor=visits.visitor),
-            Middleware(FailClosed, plane=plane),
+            Middleware(AuditMiddleware, log=context.audit, now=context.now),
+            Middleware(OriginCheck, loopback=loopback),
+            Middleware(RefuseWhileStopping, context=context),
+            Middleware(AllowDeletesWhenFull),
+            Middleware(AccessBarrier, wait_published=wait_published),
+            Middleware(
+                AuthenticationMiddleware,
+                authenticator=authenticator,
+                bindings=context.bindings,
+                visitor=sessions.identify,
+            ),
+            Middleware(FailClosedMiddleware, context=context),
         ],
-        exception_handlers={MizzenError: answer_and_note, HTTPException: answer_http_exception},
+        exception_handlers={MizzenError: answer_error, HTTPException: answer_http_exception},
     )
-    # A redirect would be an answer that nobody decided on.
+    # A redirect would be a response without an access decision.
     app.router.redirect_slashes = False
-    app.state.plane = plane
+    app.state.context = context
+    app.state.write_hooks = WRITE_HOOKS
     return app
 
 
+def _routes() -> list[BaseRoute]:
+    """All routes that need nothing but the context."""
+    return [
+        Route("/", index, methods=["GET"]),
+        Route("/healthz", healthz, methods=["GET"]),
+        Route("/livez", healthz, methods=["GET"]),
+        Route("/readyz", readyz, methods=["GET"]),
+        *discovery.routes(),
+        *openapi_v3.routes(),
+        *crds.routes(),
+        *access_reviews.routes(),
+        *namespaces.routes(),
+        *openapi.routes(),
+        *resources_routes.routes(),
+        *events.routes(),
+        *routes.routes(),
+        *aliases.routes(),
+        *history.routes(),
+        *versions_routes.routes(),
+        *uploads.routes(),
+        *servers.routes(),
+        *training_routes.routes(),
+        *checkpoints.routes(),
+        *triton_repository.routes(),
+        *users.routes(),
+        *limit_routes.routes(),
+        *secret_routes.routes(),
+        *audit_routes.routes(),
+        *usage.routes(),
+        *graphs.routes(),
+    ]
+
+
 def begin_stop(app: Starlette) -> None:
-    """From now on requests get 503, and watches and followed logs end, so that a graceful stop has nothing to wait for.
+    """Refuses all requests from now on with 503, and ends watches and followed logs, so that a graceful stop is quick.
 
     Call it in the app's event loop.
     """
-    app.state.plane.stopping.set()
+    app.state.context.stopping.set()
 
 
 class RefuseWhileStopping:
-    def __init__(self, app: ASGIApp, plane: Plane) -> None:
+    def __init__(self, app: ASGIApp, context: ServerContext) -> None:
         self.app = app
-        self.plane = plane
+        self.context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if self.plane.stopping.is_set() and scope["path"] not in ("/healthz", "/livez"):
+        if self.context.stopping.is_set() and scope["path"] not in ("/healthz", "/livez"):
             raise Unavailable("the plane is stopping")
         await self.app(scope, receive, send)
 
 
-async def answer_and_note(request: Request, error: Exception) -> Response:
-    """For the audit, which is to say why a route refused something."""
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Also keeps the error for the audit, which records why a route refused a request."""
     assert isinstance(error, MizzenError)
     request.state.error = error
-    return await answer_mizzen_error(request, await suggestions.explained(request, error))
+    return await answer_mizzen_error(request, await suggestions.add_suggestion(request, error))
 
 
 async def index(request: Request) -> Response:
@@ -213,8 +169,8 @@ async def index(request: Request) -> Response:
 
 
 def _inference_url(request: Request) -> str:
-    """As whoever asks can reach it: all addresses of this machine are none to connect to from another."""
-    url = URL(plane_of(request).inference_url)
+    """Returns a URL that the caller can reach: a wildcard address is replaced by the host that the caller used."""
+    url = URL(context_of(request).inference_url)
     everywhere = url.hostname in ("0.0.0.0", "::") and request.url.hostname  # noqa: S104 - compared, not listened on
     return str(url.replace(hostname=request.url.hostname) if everywhere else url)
 
@@ -224,6 +180,6 @@ async def healthz(_request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    if not plane_of(request).ready():
+    if not context_of(request).ready():
         raise Unavailable("the plane is starting")
     return JSONResponse({"ready": True})

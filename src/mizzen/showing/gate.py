@@ -33,11 +33,11 @@ class Gate:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("PATH_INFO") == READY:
-            return _said(environ, start_response, HTTPStatus.OK, "ok\n")
+            return _respond(environ, start_response, HTTPStatus.OK, "ok\n")
         sent = str(environ.pop(_VARIABLE, "")).encode("latin-1", "replace")  # the tool is not told it
         key = read_key(self._key_file)
         if key is None or not hmac.compare_digest(sent, key):
-            return _said(environ, start_response, HTTPStatus.FORBIDDEN, REFUSED)
+            return _respond(environ, start_response, HTTPStatus.FORBIDDEN, REFUSED)
         return self._tool(environ, start_response)
 
 
@@ -53,7 +53,7 @@ def read_key(file: Path) -> bytes | None:
     return key if own and len(key) >= SHORTEST else None
 
 
-def _said(
+def _respond(
     environ: dict[str, Any], start_response: Callable[..., Any], status: HTTPStatus, text: str
 ) -> Iterable[bytes]:
     content = text.encode()

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from mizzen.errors import NotFound
-from mizzen.kinds.rules.references import Named, Surroundings
+from mizzen.kinds.rules.references import ReferencedObjects, References
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.records.protocol import Identities, Secrets
 from mizzen.stores.store import Reads, Store
@@ -18,8 +18,8 @@ class Lookup:
     secrets: Secrets
 
     async def around(
-        self, reads: Reads | Store, named: Named, namespace: str, assumed: Collection[Ref] = ()
-    ) -> Surroundings:
+        self, reads: Reads | Store, named: References, namespace: str, assumed: Collection[Ref] = ()
+    ) -> ReferencedObjects:
         """What there is of what is named, by an object of this namespace. `assumed` counts as there."""
         objects: dict[Ref, Resource | None] = dict.fromkeys(ref for ref in named.objects if ref in assumed)
         for ref in await reads.among(named.objects):
@@ -27,7 +27,7 @@ class Lookup:
             objects[ref] = None if ref.kind == "ModelVersion" else await _find(reads, ref)
         people = {principal.name for principal in await self.identities.principals()} if named.users else set[str]()
         keys = [(name, await self._keys(namespace, name)) for name in sorted(named.secrets)]
-        return Surroundings(objects, frozenset(people), {name: held for name, held in keys if held is not None})
+        return ReferencedObjects(objects, frozenset(people), {name: held for name, held in keys if held is not None})
 
     async def _keys(self, namespace: str, secret: str) -> tuple[str, ...] | None:
         try:

@@ -22,7 +22,7 @@ def missing(ref: Ref) -> Missing:
     return Missing(ref, f"'{tool} get {kind.plural}{where}' lists what there is" if kind else "")
 
 
-def taken(there: Resource) -> AlreadyExists:
+def name_taken(there: Resource) -> AlreadyExists:
     if there.deleting:
         return AlreadyExists(f"{there.ref} still exists: it is being deleted", hint="wait until it is gone")
     return AlreadyExists(f"{there.ref} already exists")

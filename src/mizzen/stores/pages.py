@@ -32,7 +32,7 @@ class Unread(Generic[T_co]):
     read: Callable[[], T_co]
 
 
-def filled(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BYTES) -> tuple[list[T], bool]:
+def fill_page(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BYTES) -> tuple[list[T], bool]:
     """What goes on one page: at most `limit`, and no more than `most` bytes unless one alone is larger. True: there is
     more. What is left for the next page is not decoded."""
     page: list[T] = []
@@ -46,7 +46,7 @@ def filled(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListCursor:
     """Where a listing goes on: after this key; `rv` is the version its first page was read at."""
 
     rv: int
@@ -65,11 +65,11 @@ class Place:
         return _encode(self)
 
     @classmethod
-    def parse(cls, token: str, kind: str, where: Where) -> Place:
+    def parse(cls, token: str, kind: str, where: Where) -> ListCursor:
         place = _decode(token, cls)
         if place.kind != kind or place.where != digest(where):
             raise BadRequest(
-                "this token continues another listing", hint="send it with the same selectors, or start again"
+                "this continue token belongs to another listing", hint="send it with the same selectors, or start again"
             )
         return place
 
@@ -89,7 +89,7 @@ class FamilyPlace:
     def parse(cls, token: str, model: Ref) -> FamilyPlace:
         place = _decode(token, cls)
         if (place.namespace, place.model) != (model.namespace, model.name):
-            raise BadRequest("this token continues another history", hint="start again, without it")
+            raise BadRequest("this token continues another history", hint="start again without it")
         return place
 
 
@@ -113,4 +113,4 @@ def _decode(token: str, type_: type[T]) -> T:
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=type_)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise BadRequest("this is no token to continue with", hint="start again, without it") from error
+        raise BadRequest("this is not a valid continue token", hint="start again without it") from error

@@ -1,7 +1,7 @@
 """`python -P -m mizzen.supervisor RUN_DIR [--daemon] [--tethered]`: RUN_DIR is `<data_dir>/run`. `launch` calls it.
 
-With --daemon stdout is a pipe: `launch.UP` is written to it when the supervisor is up, and it is closed then, or when
-it has ended. A supervisor that finds another one alive ends quietly with 0.
+With --daemon, stdout is a pipe. The supervisor writes `launch.UP` to it when it is up and then closes it; the pipe also
+closes if the supervisor exits. A supervisor that finds another one alive exits quietly with 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mizzen.supervisor.protocol import Boot
 from mizzen.supervisor.server import Supervisor
 
 _LOCK_WAIT = 3.0
-"""Seconds to wait for one that has answered its stop and is just ending; a stop takes no longer than 2."""
+"""Seconds to wait for a supervisor that has answered its stop request and is exiting; that takes at most 2."""
 
 
 def main() -> int:
@@ -32,8 +32,8 @@ def main() -> int:
     parser.add_argument("--daemon", action="store_true")
     parser.add_argument("--tethered", action="store_true", help="end soon unless somebody ties a tether")
     arguments = parser.parse_args()
-    os.umask(0o077)  # for all that it starts, too: what a plane keeps is private even in a data dir open to others
-    # The parent of RUN_DIR as it was given: the folder itself may be a link to somewhere short.
+    os.umask(0o077)  # children inherit it: a plane's files stay private even in a data dir open to others
+    # Use the parent of RUN_DIR as passed: RUN_DIR itself may be a link to a shorter path.
     home = Home.of(arguments.run_dir.absolute().parent)
     home.prepare()
     if arguments.daemon:
@@ -53,10 +53,10 @@ def main() -> int:
 
 
 def _supervise(home: Home, ready: Callable[[], None], *, tethered: bool) -> int:
-    handed = listeners.inherited(os.environ)
+    handed = listeners.take_inherited(os.environ)
     if handed is not None:
         if not home.info.exists():
-            return 0  # while this process waited for the lock everything was stopped on purpose
+            return 0  # everything was stopped on purpose while this process waited for the lock
         tethered = (read_json(home.info) or {}).get("tether", "none") != "none"
     home.failure.unlink(missing_ok=True)
     try:
@@ -85,7 +85,7 @@ def _fail(home: Home, message: str, reason: launch.Reason = launch.Reason.OTHER)
 
 
 def _become_daemon() -> None:
-    """A session of its own and init as parent, so that neither terminal nor starter matter any more."""
+    """Moves to a new session with init as parent, independent of the terminal and of the starter."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -95,7 +95,7 @@ def _become_daemon() -> None:
 
 
 def _tell_starter() -> None:
-    with suppress(BrokenPipeError):  # it was killed meanwhile
+    with suppress(BrokenPipeError):  # the starter was killed meanwhile
         os.write(sys.stdout.fileno(), launch.UP)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
 

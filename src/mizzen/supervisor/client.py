@@ -1,6 +1,6 @@
-"""How to ask a supervisor: `Client` in async code, `ask` and `Tether` in blocking code. `protocol` has the words.
+"""Clients of a supervisor: `Client` for async code, `ask` and `Tether` for blocking code. `protocol` has the messages.
 
-Each connection may raise UnusableHome: a run folder that somebody else may have made is not connected to.
+Connecting may raise UnusableHome: clients do not connect through a run folder that another user may have created.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ class SupervisorGone(Exception):
 
 
 class Refused(Exception):
-    """The supervisor understood and will not; the message says why."""
+    """The supervisor understood the request and rejected it; the message says why."""
 
 
 class Client:
-    """One connection for calls; they may overlap and then wait for each other. After SupervisorGone, connect anew."""
+    """One connection for calls. Overlapping calls wait for each other. After SupervisorGone, connect again."""
 
     def __init__(self, home: Home, wire: Wire) -> None:
         self._home = home
@@ -47,7 +47,10 @@ class Client:
         return ProcessView.from_json((await self._wire.call("apply", process=spec.to_wire()))["process"])
 
     async def remove(self, key: str, grace: float | None = None) -> ProcessView | None:
-        """None: it is gone. Else it is being stopped, with `grace` seconds to end by itself, or as its spec says."""
+        """Stops a process and returns its view, or None if it is already gone.
+
+        The process has `grace` seconds to exit by itself; None means the grace period of its spec.
+        """
         given = {} if grace is None else {"grace": grace}
         view = (await self._wire.call("remove", key=key, **given))["process"]
         return ProcessView.from_json(view) if view else None
@@ -57,7 +60,7 @@ class Client:
         return [ProcessView.from_json(view) for view in answer["processes"]]
 
     async def watch(self) -> AsyncIterator[ProcessView]:
-        """All present ones, then each change, over a connection of its own. Ends only with SupervisorGone."""
+        """Yields all current processes, then each change, over a separate connection. Ends only with SupervisorGone."""
         wire = await Wire.connect(self._home)
         try:
             for view in (await wire.call("watch"))["processes"]:
@@ -69,8 +72,8 @@ class Client:
         finally:
             wire.close()
 
-    async def ended(self) -> Literal["stopping", "gone"]:
-        """Waits for the end of the supervisor: stopped on purpose, or gone without a word. Takes the connection."""
+    async def wait_until_ended(self) -> Literal["stopping", "gone"]:
+        """Waits until the supervisor stops on purpose or disappears. Uses up the connection."""
         try:
             while (await self._wire.receive()).get("event") != "stopping":
                 pass
@@ -105,30 +108,30 @@ class Wire:
             self._writer.write(_line({"op": op, "id": identity, **fields}))
             while True:
                 message = await self.receive()
-                # Events come at any time, and a call that was cancelled leaves its answer to be read by the next one.
+                # Events arrive at any time, and a canceled call leaves its response for the next call to read.
                 if "event" not in message and message["id"] == identity:
-                    return _checked(message)
+                    return _check(message)
 
     async def receive(self) -> dict[str, Any]:
         try:
             line = await self._reader.readline()
         except (ConnectionError, ValueError) as error:
             raise SupervisorGone(str(error)) from error
-        return _parsed(line)
+        return _parse(line)
 
 
 def ask(home: Home, op: str, *, timeout: float = 30.0, **fields: Any) -> dict[str, Any]:
-    """One request over a connection of its own. Raises SupervisorGone or Refused."""
-    with closing(_connected(home, timeout)) as connection:
+    """Sends one request over a new connection and returns the response. Raises SupervisorGone or Refused."""
+    with closing(_connect(home, timeout)) as connection:
         return _ask(connection, op, fields)
 
 
 class Tether:
-    """Held open by the viewer in the foreground: when its process ends, however it ends, everything stops."""
+    """A connection that the foreground viewer holds open. When the viewer exits, for any reason, everything stops."""
 
     def __init__(self, home: Home) -> None:
         """Raises SupervisorGone."""
-        self._connection = _connected(home, timeout=30.0)
+        self._connection = _connect(home, timeout=30.0)
         try:
             _ask(self._connection, "tether", {})
         except BaseException:
@@ -136,11 +139,11 @@ class Tether:
             raise
 
     def fileno(self) -> int:
-        """For select: readable when `wait` has something to say."""
+        """Returns the descriptor for select; it is readable when `wait` has a result."""
         return self._connection.fileno()
 
     def wait(self, timeout: float | None = None) -> Literal["stopping", "gone"] | None:
-        """`stopping`: on purpose. `gone`: the supervisor died; tie a new Tether to its successor. None: neither yet."""
+        """`stopping`: deliberate stop. `gone`: the supervisor died; open a Tether to its successor. None: timeout."""
         self._connection.settimeout(timeout)
         try:
             return "stopping" if b"stopping" in self._connection.recv(1 << 16) else "gone"
@@ -150,7 +153,7 @@ class Tether:
             return "gone"
 
     def untether(self) -> None:
-        """After this, `close` stops nothing."""
+        """Releases the tether: `close` no longer stops anything."""
         self._connection.settimeout(30.0)
         _ask(self._connection, "untether", {})
 
@@ -158,7 +161,7 @@ class Tether:
         self._connection.close()
 
 
-def _connected(home: Home, timeout: float) -> socket.socket:
+def _connect(home: Home, timeout: float) -> socket.socket:
     home.check()
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout)
@@ -174,25 +177,25 @@ def _ask(connection: socket.socket, op: str, fields: dict[str, Any]) -> dict[str
     try:
         connection.sendall(_line({"op": op, "id": 0, **fields}))
         with connection.makefile("rb") as lines:
-            while "event" in (message := _parsed(lines.readline())):
+            while "event" in (message := _parse(lines.readline())):
                 pass
     except OSError as error:
         raise SupervisorGone(f"the supervisor did not answer {op}: {error}") from error
-    return _checked(message)
+    return _check(message)
 
 
 def _line(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes) -> dict[str, Any]:
     if not line.endswith(b"\n"):
         raise SupervisorGone("the supervisor ended the connection")
     message: dict[str, Any] = json.loads(line)
     return message
 
 
-def _checked(message: dict[str, Any]) -> dict[str, Any]:
+def _check(message: dict[str, Any]) -> dict[str, Any]:
     if "error" in message:
         raise Refused(message["error"])
     return {name: value for name, value in message.items() if name != "id"}

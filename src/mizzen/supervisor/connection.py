@@ -1,4 +1,4 @@
-"""One connection to the supervisor: reads requests, answers in order, passes events on. `protocol` has the words."""
+"""One connection to the supervisor: reads requests, responds in order, forwards events. See `protocol`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,38 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from mizzen.supervisor.processes.process import Process
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView
 
-if TYPE_CHECKING:
-    from mizzen.supervisor.server import Supervisor
-
 _UNREAD_LIMIT = 4 << 20
-"""Bytes that may wait for a peer which does not read; then it loses the connection."""
+"""Bytes that may be buffered for a peer that does not read; beyond this it is disconnected."""
 
 log = logging.getLogger(__name__)
 
 
-class Conversation:
-    def __init__(self, supervisor: Supervisor, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+class RequestHandler(Protocol):
+    """The operations that a connection needs from its supervisor."""
+
+    @property
+    def processes(self) -> Mapping[str, Process]: ...
+
+    def info(self) -> dict[str, Any]: ...
+
+    def apply(self, spec: ProcessSpec) -> Process: ...
+
+    def remove(self, key: str, grace: float | None = None) -> Process | None: ...
+
+    async def stop(self, *, graceful: bool, leave: bool) -> list[str]: ...
+
+    def note_tethers(self) -> None: ...
+
+    async def end_of_tether(self) -> None: ...
+
+
+class Connection:
+    def __init__(self, supervisor: RequestHandler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
@@ -37,11 +54,11 @@ class Conversation:
         }
 
     async def hold(self) -> None:
-        """Until the peer closes. A tether that ends so stops everything."""
+        """Serves requests until the peer closes. If the peer held a tether, everything stops."""
         try:
             while line := await self._reader.readline():
                 await self._answer(line)
-        except (ConnectionError, ValueError) as error:  # ValueError: a line beyond the limit
+        except (ConnectionError, ValueError) as error:  # ValueError: a line over the limit
             log.warning("a connection ended: %s", error)
         finally:
             self._writer.close()
@@ -61,7 +78,7 @@ class Conversation:
             self.send({"event": "process", "process": view.to_json()})
 
     def hang_up(self) -> None:
-        """Ends the conversation once the request in hand is answered."""
+        """Closes the connection once the current request is answered."""
         self._reader.feed_eof()
 
     async def _answer(self, line: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Where a plane keeps its files. The one place that knows their names."""
+"""Paths of a plane's files. Only this module knows their names."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Self
 
 SOCKET_LIMIT = 107
-"""Longest path of a unix socket, in bytes, on Linux."""
+"""Maximum length of a unix socket path on Linux, in bytes."""
 
 SOCKET_ROOM = 60
-"""What the names of sockets add to the path of the run folder, at most."""
+"""Maximum number of bytes that socket names add to the path of the run folder."""
 
 
 class UnusableHome(Exception):
-    """The folders are not there to be used, or not safe to use; `hint` says what to do."""
+    """The folders cannot be used, or are not safe to use; `hint` says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -35,12 +35,12 @@ class Home:
 
     @classmethod
     def of(cls, data_dir: Path) -> Self:
-        """Computes only. Links are resolved, so one folder has one Home by whatever path it is called."""
+        """Computes the paths; does no writes. Resolves links, so one folder has one Home whatever path names it."""
         root = data_dir.resolve()
         link = root / "run"
         name = f"mizzen-{os.getuid()}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
-        # An existing link wins over TMPDIR, which need not be the same in every process. One with another name came
-        # here with a copied or moved folder and leads to a foreign plane.
+        # An existing link wins over TMPDIR, which may differ between processes. A link with another name came with a
+        # copied or moved folder and points to a different plane.
         if link.is_symlink() and link.readlink().name == name and link.readlink().is_absolute():
             return cls(root, link.readlink())
         if _fits(link):
@@ -49,7 +49,7 @@ class Home:
         return cls(root, short if _fits(short) else Path("/tmp") / name)  # noqa: S108  its owner and mode are checked
 
     def prepare(self) -> None:
-        """Makes the folders. The data dir and the run folder are nobody else's to read. Raises UnusableHome."""
+        """Creates the folders. Only the owner can read the data dir and the run folder. Raises UnusableHome."""
         try:
             self._make()
         except OSError as error:
@@ -59,10 +59,11 @@ class Home:
             ) from error
 
     def check(self) -> None:
-        """Call it before anything in the run folder is read or connected to. Raises UnusableHome; absent is fine.
+        """Checks the owner and mode of the run folder. Raises UnusableHome; an absent folder is fine.
 
-        Below a shared temporary directory, whose clean-up may have removed ours, anybody can have put it there. What it
-        says is followed: the admin's token is sent to the ports it names.
+        Call this before reading anything in the run folder or connecting to it. In a shared temporary directory, a
+        cleanup may have removed our folder and any user may have created another. Its contents are trusted: clients
+        send the admin's token to the ports that it names.
         """
         try:
             found = self.run.lstat()
@@ -85,7 +86,7 @@ class Home:
 
     @property
     def lock(self) -> Path:
-        """Held (flock) by the living supervisor. Never removed: two files would be two locks."""
+        """The running supervisor holds it (flock). Never removed: two files would be two locks."""
         return self.run / "supervisor.lock"
 
     @property
@@ -94,17 +95,17 @@ class Home:
 
     @property
     def info(self) -> Path:
-        """Written when the supervisor is up, removed as the first act of a stop: a leftover means it was killed."""
+        """Written when the supervisor is up, removed as the first step of a stop. A leftover means it was killed."""
         return self.run / "supervisor.json"
 
     @property
     def leaving(self) -> Path:
-        """There from the first act of a stop that leaves lasting processes until its end, whoever finishes it."""
+        """Exists during a stop that leaves lasting processes, until some process has finished that stop."""
         return self.run / "leaving"
 
     @property
     def failure(self) -> Path:
-        """{"message", "reason"}: why the last supervisor could not start. The reason is a word of `launch.Reason`."""
+        """{"message", "reason"}: why the last supervisor could not start. The reason is a `launch.Reason`."""
         return self.run / "failure.json"
 
     @property
@@ -145,7 +146,7 @@ class Home:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Replaces the file whole, readable by the owner only: whoever reads it sees the old or the new one."""
+    """Replaces the file atomically, readable by the owner only: readers see either the old or the new content."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
         json.dump(value, file)
@@ -153,7 +154,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The object in it, or None when the file is absent or, after a power loss, holds none."""
+    """Returns the parsed content, or None if the file is absent or, after a power loss, invalid."""
     try:
         found = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

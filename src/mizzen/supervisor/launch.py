@@ -18,16 +18,16 @@ from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import Boot
 
 UP = b"up"
-"""What a daemon writes to its starter when it has become the supervisor."""
+"""The daemon writes this to its starter once it is the supervisor."""
 
 REVIVAL = 5.0
-"""Seconds a killed supervisor may take to be brought back."""
+"""Seconds allowed for reviving a killed supervisor."""
 
 _TIMEOUT = 30.0
 
 
 class Reason(StrEnum):
-    """Why a supervisor did not start, as far as somebody can do something about it."""
+    """Why a supervisor did not start, for causes that the user can fix."""
 
     PORT_TAKEN = "port-taken"
     OTHER = "other"
@@ -42,11 +42,11 @@ class StartFailed(Exception):
 
 
 def launch(home: Home, *, python: str, listeners: Mapping[str, int] | None = None, tethered: bool = False) -> bool:
-    """Returns when a supervisor is up. True: it was started here; False: there was one already. Raises StartFailed.
+    """Returns when a supervisor is up. True: this call started it; False: one was already up. Raises StartFailed.
 
-    What it runs stands in `home.boot`. With `listeners` it is a revival: the new one takes these sockets over, and does
-    not start at all if everything was stopped on purpose meanwhile. `tethered`: it ends by itself unless somebody ties
-    a tether soon.
+    `home.boot` lists what it runs. With `listeners` this is a revival: the new supervisor takes over these sockets, and
+    does not start if everything was stopped on purpose meanwhile. If `tethered`, it stops unless a client opens a
+    tether soon.
     """
     home.prepare()
     home.failure.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def launch(home: Home, *, python: str, listeners: Mapping[str, int] | None = Non
         os.close(log)
     with starter:
         assert starter.stdout is not None
-        said, _, _ = select.select([starter.stdout], [], [], _TIMEOUT)  # readable when closed, too: it has ended
+        said, _, _ = select.select([starter.stdout], [], [], _TIMEOUT)  # also readable when closed, after an exit
         here = bool(said) and os.read(starter.stdout.fileno(), len(UP)) == UP
     if here or alive(home) is not None:
         return here
@@ -78,7 +78,7 @@ def launch(home: Home, *, python: str, listeners: Mapping[str, int] | None = Non
 
 
 def alive(home: Home) -> dict[str, Any] | None:
-    """What `supervisor.json` says, if the supervisor it speaks of lives; None when none is up. Raises UnusableHome."""
+    """Returns the content of `supervisor.json` if that supervisor is alive, else None. Raises UnusableHome."""
     home.check()
     info: dict[str, Any] = read_json(home.info) or {}
     start = info.get("start")
@@ -86,7 +86,7 @@ def alive(home: Home) -> dict[str, Any] | None:
 
 
 def alive_or_revived(home: Home) -> dict[str, Any] | None:
-    """As `alive`; a supervisor that was killed is waited for while somebody is left who can bring it back."""
+    """Like `alive`, but waits for a killed supervisor while a process that can revive it is alive."""
     end = time.monotonic() + REVIVAL
     while True:
         info = alive(home)
@@ -97,18 +97,18 @@ def alive_or_revived(home: Home) -> dict[str, Any] | None:
         time.sleep(0.05)
 
 
-def settled(home: Home) -> dict[str, Any] | None:
-    """As `alive_or_revived`; one that awaits a tether is waited for, too: it gets it, or it ends."""
+def wait_until_settled(home: Home) -> dict[str, Any] | None:
+    """Like `alive_or_revived`, but also waits while the supervisor awaits a tether: it gets one, or it exits."""
     while (info := alive_or_revived(home)) is not None and info.get("tether") == "awaited":
         time.sleep(0.05)
     return info
 
 
 def _environment(home: Home) -> dict[str, str]:
-    """This process's environment without what a supervisor added to it, in case it is a child of one.
+    """Returns this process's environment without the variables that a supervisor added, in case it is a child of one.
 
-    Nor is anything else of ours passed on: a starter's token is not for the code that models are made of, and only a
-    service itself speaks to systemd.
+    Other Mizzen variables are also removed: model code must not see the starter's token, and only the service itself
+    may notify systemd.
     """
     key = os.environ.get("MIZZEN_PROCESS_KEY")
     processes = Boot.read(home.boot).processes if key else ()

@@ -1,4 +1,4 @@
-"""The listening sockets of a plane: bound by the first supervisor, handed on from process to process after that."""
+"""The listening sockets of a plane: the first supervisor binds them, later processes inherit them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,24 @@ _BACKLOG = 2048
 
 
 class CannotListen(Exception):
-    """An address cannot be bound; the message says which, and who has it."""
+    """An address cannot be bound; the message names it and the program that holds it."""
 
 
 class PortTaken(CannotListen):
     """Another program has the port."""
 
 
-def inherited(environ: MutableMapping[str, str]) -> dict[str, int] | None:
-    """Takes the sockets that a dying supervisor's child handed on out of the environment. None: there were none."""
+def take_inherited(environ: MutableMapping[str, str]) -> dict[str, int] | None:
+    """Removes inherited sockets from the environment and returns them, or None if there are none.
+
+    A child of a dead supervisor passes them to the supervisor that it starts.
+    """
     text = environ.pop(VARIABLE, "")
     return {name: int(descriptor) for name, descriptor in json.loads(text).items()} if text else None
 
 
 def open_all(home: Home, wanted: Iterable[Listener], given: Mapping[str, int]) -> dict[str, socket.socket]:
-    """Every wanted listener, by name; given ones are taken over or closed. Keeps the ports. Raises CannotListen."""
+    """Returns a socket per listener name. Takes over or closes `given` ones, keeps ports. Raises CannotListen."""
     remembered = read_json(home.ports) or {}
     sockets: dict[str, socket.socket] = {}
     for listener in wanted:
@@ -60,7 +63,7 @@ def _open(listener: Listener, remembered: int) -> socket.socket:
         try:
             return _bind(listener, remembered)
         except CannotListen:
-            pass  # somebody took it while the plane was down; any free one will do
+            pass  # another program took the port while the plane was down; any free port will do
     return _bind(listener, 0)
 
 

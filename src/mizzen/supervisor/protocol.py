@@ -1,28 +1,28 @@
-"""What is said to a supervisor, and the types that are said.
+"""The supervisor's protocol and its message types.
 
 One JSON object per line over the unix socket `run/supervisor.sock` (mode 0600). A request is `{"op": …, "id": any}`
-with the fields below; its answer carries the same `id` and either the fields below or `{"error": text}`. Requests on
+with the fields below; its response has the same `id` and either the fields below or `{"error": text}`. Requests on
 one connection are answered in order.
 
     info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir", "tether": TIE}
     apply {"process": SPEC}  -> {"process": VIEW}         idempotent; the same key with another fingerprint: the old
                                                           one is stopped, then the new one started; failed with the
-                                                          same fingerprint stays failed; secrets and what varies are
-                                                          taken in any case, and what waited for secrets is started
-    remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped; with "grace", it
-                                                          has so many seconds to end by itself
-    list {"prefix": ""}      -> {"processes": [VIEW]}     those whose key starts so
-    watch                    -> {"processes": [VIEW]}     all present ones; from now on this connection also gets
+                                                          same fingerprint stays failed; secrets and varying values
+                                                          are always updated; a process waiting for secrets starts
+    remove {"key"}           -> {"process": VIEW | null}  null: it is gone; else it is being stopped; "grace": seconds
+                                                          that it has to exit by itself
+    list {"prefix": ""}      -> {"processes": [VIEW]}     those whose key has this prefix
+    watch                    -> {"processes": [VIEW]}     all current ones; from now on this connection also gets
                                                           {"event": "process", "process": VIEW} for each change
     tether                   -> {}   from now on the end of this connection stops everything gracefully
-    untether                 -> {}   it no longer does, and no tether is awaited
-    stop {"graceful": bool}  -> {"left": [key]}           when everything has ended; then the supervisor ends, too; with
-                                                          "leave", lasting processes that run are left to do so
+    untether                 -> {}   closing it stops nothing any more, and no tether is awaited
+    stop {"graceful": bool}  -> {"left": [key]}           sent when everything has ended; then the supervisor exits;
+                                                          with "leave", running lasting processes keep running
 
-TIE is "none", "held", or "awaited": a supervisor that was started for a tether, or whose killed predecessor had one,
-stops everything unless somebody ties one soon.
+TIE is "none", "held", or "awaited". A supervisor awaits a tether if it was started for one or its killed predecessor
+had one; it stops everything unless a client opens one soon.
 
-Before a stop begins every connection gets `{"event": "stopping"}`, so that nobody takes the end for a crash.
+Before a stop begins, every connection gets `{"event": "stopping"}`, so that clients do not take the exit for a crash.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from mizzen.supervisor.data_dir import read_json, write_json
 from mizzen.supervisor.processes.log_rotation import Retention
 
 MAX_LINE = 4 << 20
-"""Longest line in bytes. Arguments and environment of a process have to fit."""
+"""Maximum line length in bytes. The arguments and environment of a process must fit."""
 
 EXIT_PERMANENT = 78
-"""Exit code of a process that cannot work however often it is started (sysexits EX_CONFIG)."""
+"""Exit code of a process for which a restart is useless (sysexits EX_CONFIG)."""
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20)}
-"""For the environment of processes through which large bodies go: what is freed, glibc keeps, some MB of it. Else each
-body costs the kernel fresh pages, which is a fifth of all the work on it."""
+"""Environment for processes that carry large bodies: glibc keeps some MB of freed memory. Otherwise the kernel allocates
+fresh pages for each body, a fifth of the total work on it."""
 
 
 #                     ┌──────── exit, restart ────────┐
@@ -82,28 +82,28 @@ class ProcessSpec:
     grace: float = 10.0
     """Seconds between TERM and KILL."""
     termination_log: str = ""
-    """A file for the process's last words; they become the view's message."""
+    """A file for the process's exit message, which becomes the view's message."""
     listeners: bool = False
     """Inherits the listening sockets: MIZZEN_LISTENERS maps their names to descriptors."""
     rank: int = 1
-    """When everything stops, lower ranks are stopped first."""
+    """When everything stops, lower ranks stop first."""
     lasting: bool = False
-    """It works for itself, and owes nobody an answer. When everything stops it is told at once, whatever its rank; and
-    a stop that is asked to leave such ones lets them run for the next supervisor to adopt."""
+    """It works on its own and has no callers that wait for responses. When everything stops, it gets TERM at once,
+    whatever its rank. A stop with "leave" keeps such processes running for the next supervisor to adopt."""
     memory: int | None = None
-    """Bytes of data that it may have. What asks for more than that is refused it."""
+    """Maximum bytes of data; larger allocations fail."""
     varying: Mapping[str, str] = field(default_factory=dict)
-    """Variables whose values depend on the moment of its start, added before `env`. They are in no fingerprint: a new
-    value is used from the next start on."""
+    """Variables whose values depend on the time of the start, added before `env`. They are not part of the fingerprint:
+    a new value applies from the next start on."""
     secret_names: tuple[str, ...] = ()
-    """Variables without which it is not started. Their values are in `secrets`, once somebody has said them."""
+    """Variables required for a start. Their values are in `secrets`, once a client has sent them."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Added to the environment like `env`, but known to the supervisor's memory and the process only: in no file, no
-    log and no fingerprint. A new value is used from the next start on."""
+    """Added to the environment like `env`, but kept only in the memory of the supervisor and the process: never in a
+    file, log or fingerprint. A new value applies from the next start on."""
 
     @property
     def complete(self) -> bool:
-        """False after a supervisor was replaced, until whoever knows the secrets says them again."""
+        """Whether all secrets are known. False after a supervisor was replaced, until a client sends them again."""
         return set(self.secret_names) <= self.secrets.keys()
 
     @property
@@ -112,21 +112,21 @@ class ProcessSpec:
         return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """As it may be kept: without the values of secrets."""
+        """Returns the form for storage: without the values of secrets."""
         written = asdict(self) | {"grace": float(self.grace)}
         del written["secrets"]
         for name in ("secret_names", "memory", "varying", "lasting"):
-            if not written[name]:  # what runs without any keeps the fingerprint it was started with
+            if not written[name]:  # a process without any keeps the fingerprint it was started with
                 del written[name]
         return written
 
     def to_wire(self) -> dict[str, Any]:
-        """As it is said to a supervisor, over a socket that is its owner's alone."""
+        """Returns the form sent to a supervisor, with secrets, over a socket that only its owner can open."""
         return self.to_json() | {"secrets": dict(self.secrets)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Raises ValueError with what is wrong."""
+        """Raises ValueError that says what is wrong."""
         unknown = data.keys() - {each.name for each in fields(cls)}
         if unknown:
             raise ValueError(f"a process has no field {', '.join(sorted(unknown))}")
@@ -152,17 +152,17 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class ProcessView:
-    """What is known of a process. `exit_code`, `exit_time` and `message` are those of the last exit."""
+    """The observed state of a process. `exit_code`, `exit_time` and `message` are those of the last exit."""
 
     key: str
     state: State
     fingerprint: str
     pid: int | None = None
     start: str = ""
-    """When the pid began, opaque: a reused pid has another one."""
+    """Opaque start time of the pid: a reused pid has a different one."""
     restarts: int = 0
     exit_code: int | None = None
-    """128 + s when signal s ended it; None when unknown, as for a process the supervisor adopted."""
+    """128 + s if signal s ended it; None if unknown, as for an adopted process."""
     exit_time: float | None = None
     message: str = ""
 
@@ -176,7 +176,7 @@ class ProcessView:
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket the supervisor holds. Port 0: a free one, the same again after a restart."""
+    """A listening socket that the supervisor holds. Port 0: a free port, kept across restarts."""
 
     name: str
     host: str
@@ -185,15 +185,15 @@ class Listener:
 
 @dataclass(frozen=True, slots=True)
 class Boot:
-    """`run/boot.json`: what a supervisor of this data dir listens on and runs by itself."""
+    """`run/boot.json`: the listeners and processes that a supervisor of this data dir starts with."""
 
     listeners: tuple[Listener, ...] = ()
     processes: tuple[ProcessSpec, ...] = ()
     stop_timeout: float = 1.0
-    """Seconds that all of it gets to end when asked to stop, before KILL."""
+    """Seconds that all processes together have to exit after a stop request, before KILL."""
     logs: Retention = Retention()  # noqa: RUF009 - frozen
     release: str = ""
-    """Which version of Mizzen wrote it. Nothing is decided by it: it is told."""
+    """The version of Mizzen that wrote it. Informational only."""
 
     def write(self, path: Path) -> None:
         processes = [process.to_json() for process in self.processes]
@@ -201,7 +201,7 @@ class Boot:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """An absent file is an empty Boot. Raises ValueError with what is wrong."""
+        """Reads the file; an absent one gives an empty Boot. Raises ValueError that says what is wrong."""
         data = read_json(path) or {}
         try:
             return cls(

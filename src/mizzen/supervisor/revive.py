@@ -1,4 +1,4 @@
-"""How plane and gateways bring a killed supervisor back: each of them inherited the listening sockets."""
+"""Revival of a killed supervisor by the plane or a gateway, which all inherited the listening sockets."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> None:
     """Holds a connection to the supervisor and starts a new one when it dies. Runs until cancelled.
 
-    `delay` lets one process go first; when several go at once the supervisor's lock decides, and the others hold on to
-    the winner. Nothing is revived after a stop on purpose, which is announced and removes the info file; if the
-    supervisor dies before it has finished that stop, it is finished here.
+    `delay` lets one process go first. If several try at once, the supervisor's lock decides, and the others connect to
+    the winner. A deliberate stop is announced and removes the info file, and nothing is revived after it. If the
+    supervisor dies before it has finished that stop, this process finishes it.
     """
     while True:
         try:
@@ -34,7 +34,7 @@ async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> Non
             pass
         else:
             try:
-                while await client.ended() != "gone":
+                while await client.wait_until_ended() != "gone":
                     pass
             finally:
                 client.close()
@@ -56,12 +56,12 @@ async def _revive(home: Home, listeners: Mapping[str, int]) -> None:
 
 
 async def _finish_stop(home: Home) -> None:
-    """Ends everything, this process last. Never returns: that is no reason to return from a task of the root."""
+    """Ends everything, this process last. Never returns: a root task must not return because of a stop."""
     while True:
         try:
             await asyncio.to_thread(survivors.end_survivors, home, leave=home.leaving.exists())
         except survivors.SupervisorAlive:
-            await asyncio.sleep(_AGAIN)  # somebody else ends us, and so this wait
+            await asyncio.sleep(_AGAIN)  # another process ends this one, and so this wait
         else:
             break
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""The supervisor itself: the table of processes, taking over from a dead predecessor, and stopping everything."""
+"""The supervisor: the process table, takeover from a dead predecessor, and the full stop."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mizzen.supervisor import listeners
-from mizzen.supervisor.connection import Conversation
+from mizzen.supervisor.connection import Connection
 from mizzen.supervisor.data_dir import Home, write_json
 from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.processes.exits import Exits
 from mizzen.supervisor.processes.log_rotation import expire, rotate, too_long
-from mizzen.supervisor.processes.process import Process, Surroundings
+from mizzen.supervisor.processes.process import Process, SupervisorContext
 from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
 
 _LAST_CHANCE = 0.2
-"""Seconds that a rank gets to end when those before it used up the time."""
+"""Seconds that a rank has to exit if earlier ranks used up the time."""
 
 _LOOK_AT_LOGS = 5.0
 _EXPIRE_LOGS = 3600.0
 
 _TETHER_WAIT = 5.0
-"""Seconds in which an awaited tether has to come; who holds one ties it anew at once when a supervisor was revived."""
+"""Seconds to wait for an awaited tether. A tether's holder reconnects at once after a revival."""
 
 log = logging.getLogger(__name__)
 
 
 class Supervisor:
     def __init__(self, home: Home, boot: Boot, sockets: Mapping[str, socket.socket], *, tethered: bool) -> None:
-        """Needs a running loop. `sockets` are the listening sockets to hold and hand to processes that want them."""
+        """Needs a running loop. `sockets` are the listening sockets to hold and to pass to processes that inherit them."""
         loop = asyncio.get_running_loop()
         self.processes: dict[str, Process] = {}
-        self.conversations: dict[Conversation, asyncio.Task[None]] = {}
+        self.conversations: dict[Connection, asyncio.Task[None]] = {}
         self._home = home
         self._boot = boot
         self._sockets = sockets
@@ -49,19 +49,19 @@ class Supervisor:
         self._stop: asyncio.Task[list[str]] | None = None
         self._leaving = False
         self._stop_begun = asyncio.Event()
-        self._around = Surroundings(
+        self._around = SupervisorContext(
             home=home,
             environment=dict(os.environ),
             listeners={name: listening.fileno() for name, listening in sockets.items()},
             exits=self._exits,
             loop=loop,
-            changed=self._changed,
+            changed=self._on_change,
             now=time.time,
             new_run=lambda: secrets.token_hex(8),
         )
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Runs until stopped; `ready` is called when it can be talked to."""
+        """Runs until stopped; calls `ready` when it accepts connections."""
         loop = asyncio.get_running_loop()
         procfs.become_subreaper()
         loop.add_signal_handler(signal.SIGCHLD, self._exits.reap)
@@ -72,8 +72,8 @@ class Supervisor:
         self._home.socket.unlink(missing_ok=True)
         server = await asyncio.start_unix_server(self._converse, self._home.socket, limit=MAX_LINE)
         self._home.socket.chmod(0o600)
-        if not self._stop_begun.is_set():  # by a signal, just now
-            write_json(self._home.info, self.info())  # before anything is started: if this fails, nothing is left
+        if not self._stop_begun.is_set():  # a signal may just have set it
+            write_json(self._home.info, self.info())  # before anything starts: if this fails, nothing is left running
             for process, lost in waiting:
                 process.resume(lost=lost)
             for spec in self._boot.processes:
@@ -99,16 +99,16 @@ class Supervisor:
         }
 
     def note_tethers(self) -> None:
-        """One was tied or untied: none is awaited any more. A successor has to know, too."""
+        """A client opened or released a tether, so none is awaited. Also recorded for a successor."""
         self._tether_awaited = False
         if self._stop is None:
             try:
                 write_json(self._home.info, self.info())
-            except OSError:  # a full disk must not end supervision; the price is what a successor does not know
+            except OSError:  # a full disk must not end supervision; the cost: a successor does not know of it
                 log.exception("cannot write %s", self._home.info)
 
     def apply(self, spec: ProcessSpec, *, boot: bool = False) -> Process:
-        """Idempotent. ValueError while everything is being stopped."""
+        """Adds or updates a process. Idempotent. Raises ValueError while everything is being stopped."""
         if self._stop is not None:
             raise ValueError("the supervisor is stopping")
         process = self.processes.get(spec.key)
@@ -120,26 +120,26 @@ class Supervisor:
         return process
 
     def remove(self, key: str, grace: float | None = None) -> Process | None:
-        """None: it is gone. Else it is being stopped. `grace`: between TERM and KILL; None: as its spec says."""
+        """Stops a process; returns None if it is gone. `grace`: seconds from TERM to KILL; None: as in its spec."""
         process = self.processes.get(key)
         if process is None:
             return None
         if process.view.state is State.STOPPING:
-            process.retire()  # the grace it was given goes on
+            process.retire()  # its current grace period continues
         else:
             process.stop(process.spec.grace if grace is None else grace)
         return self.processes.get(key)
 
     async def stop(self, *, graceful: bool, leave: bool = False) -> list[str]:
-        """Returns when nothing is left but the lasting processes, if these are to be: their keys.
+        """Stops everything; returns the keys of lasting processes left running (only with `leave`).
 
-        All callers wait for the same stop. One that is not graceful hastens it, and one that leaves nothing makes it
-        such a stop.
+        All callers wait for the same stop. A call without `graceful` speeds it up, and a call without `leave` makes it
+        end lasting processes too.
         """
         return await asyncio.shield(self._begin_stop(graceful=graceful, leave=leave))
 
     async def end_of_tether(self) -> None:
-        """Stops everything, unless a stop is under way: then whoever held it only follows that."""
+        """Stops everything, unless a stop is already under way: its holder exits because of that stop."""
         if self._stop is None:
             await self.stop(graceful=True)
 
@@ -161,7 +161,7 @@ class Supervisor:
             self._leaving = leave
             if leave:
                 self._note_leaving()
-            self._home.info.unlink(missing_ok=True)  # first: from here on nobody revives this supervisor
+            self._home.info.unlink(missing_ok=True)  # first: from here on no process revives this supervisor
             for conversation in self.conversations:
                 conversation.send({"event": "stopping"})
             self._stop = asyncio.create_task(self._stop_all())
@@ -178,13 +178,13 @@ class Supervisor:
     def _note_leaving(self) -> None:
         try:
             self._home.leaving.touch(mode=0o600)
-        except OSError:  # a full disk must not keep anybody from a stop; this matters only to whoever has to finish it
+        except OSError:  # a full disk must not prevent a stop; only a process that has to finish it needs this
             log.exception("cannot write %s", self._home.leaving)
 
     async def _stop_all(self) -> list[str]:
-        """Rank by rank within the stop timeout, then KILL; never much longer than that, whatever the processes do.
+        """Stops rank by rank within the stop timeout, then sends KILL; never takes much longer than that.
 
-        Lasting ones wait for nobody: they have all of the time, or none when they are left alone.
+        Lasting processes do not wait for other ranks: they get the whole timeout, or no signal if they are left running.
         """
         deadline = time.monotonic() + self._boot.stop_timeout
         for process in self._ending():
@@ -195,8 +195,8 @@ class Supervisor:
             members = [process for process in self._ending() if process.spec.rank == rank]
             for process in members:
                 process.stop(min(process.spec.grace, left))
-            await self._gone(members, left + _LAST_CHANCE)
-        await self._gone(self._ending(), max(deadline - time.monotonic(), 0) + _LAST_CHANCE)
+            await self._wait_until_gone(members, left + _LAST_CHANCE)
+        await self._wait_until_gone(self._ending(), max(deadline - time.monotonic(), 0) + _LAST_CHANCE)
         left_alone = [process for process in self.processes.values() if process not in self._ending()]
         survivors.end_at_once(self._home, {(process.spec.key, process.run) for process in left_alone})
         keys = [process.spec.key for process in left_alone]
@@ -209,14 +209,14 @@ class Supervisor:
                 process.stop(min(process.spec.grace, self._boot.stop_timeout))
 
     def _ending(self) -> list[Process]:
-        """All that a stop ends: one that runs and is to be left is none of them, once it has ended it is."""
+        """Returns the processes that a stop ends: all but running ones to leave. Those count again once they exit."""
         return [
             process
             for process in self.processes.values()
             if not (self._leaving and process.spec.lasting and process.view.state is State.RUNNING)
         ]
 
-    async def _gone(self, members: Iterable[Process], seconds: float) -> None:
+    async def _wait_until_gone(self, members: Iterable[Process], seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
                 while any(process.view.state is not State.GONE for process in members):
@@ -226,7 +226,7 @@ class Supervisor:
             log.warning("some processes did not end in time")
 
     def _adopt(self) -> list[tuple[Process, bool]]:
-        """Takes over what a predecessor left. Returns the processes to start again, and whether they ran before."""
+        """Adopts the processes of a dead supervisor. Returns those to start again, and whether they were running."""
         found = survivors.find(self._home)
         booted = {spec.key for spec in self._boot.processes}
         families: set[tuple[str, str]] = set()
@@ -236,7 +236,7 @@ class Supervisor:
             if record.boot and key not in booted:
                 continue
             process = self.processes[key] = Process(self._around, record)
-            alive = survivors.recorded(record, found)
+            alive = survivors.match_record(record, found)
             if alive is not None:
                 families.add((key, record.run))
                 process.adopt(*alive)
@@ -254,10 +254,10 @@ class Supervisor:
                 path.unlink()
 
     def _end_strays(self, families: Container[tuple[str, str]]) -> None:
-        """Processes nobody has a record of, duplicates, and what a dead process left.
+        """Ends processes without a record, duplicates, and leftover children of dead processes.
 
-        Returns when they are gone, and blocks the loop on purpose: nothing may be started meanwhile, because two
-        processes of one key would, say, write one database.
+        Blocks the loop on purpose until they are gone: nothing may start meanwhile, because two processes of one key
+        could, for example, write to one database.
         """
 
         def strays() -> list[survivors.Survivor]:
@@ -267,11 +267,11 @@ class Supervisor:
         for stray in survivors.end(strays, self._boot.stop_timeout):
             log.warning("ended a stray process of %s: pid %s", stray.key, stray.pid)
 
-    def _changed(self, process: Process) -> None:
+    def _on_change(self, process: Process) -> None:
         if process.view.state is State.GONE:
             self.processes.pop(process.spec.key, None)
         if process.view.state in (State.GONE, State.FAILED) and self._stop is None:
-            # What it had made a daemon; a stop looks for all of those at its end.
+            # Daemonized children; a stop looks for all of them at its end.
             for left in survivors.find(self._home, process.spec.key):
                 procfs.send(left.pid, left.start, signal.SIGKILL)
         self._moved.set()
@@ -279,7 +279,7 @@ class Supervisor:
             conversation.tell(process.view)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        conversation = Conversation(self, reader, writer)
+        conversation = Connection(self, reader, writer)
         task = asyncio.current_task()
         assert task is not None
         self.conversations[conversation] = task
@@ -289,7 +289,7 @@ class Supervisor:
             del self.conversations[conversation]
 
     async def _end_conversations(self) -> None:
-        """Lets each finish the answer it owes, such as that to `stop`."""
+        """Lets each connection send its pending response, such as the one to `stop`."""
         for conversation in self.conversations:
             conversation.hang_up()
         if self.conversations:
@@ -307,7 +307,7 @@ class Supervisor:
                     log.exception("cannot rotate %s", path)
             if time.monotonic() > expired:
                 expired = time.monotonic() + _EXPIRE_LOGS
-                # Where gateways note requests, which may be none for a long time.
+                # Gateways log requests here; there may be none for a long time.
                 paths |= {self._home.logs / f"access.{key}.log" for key in self.processes}
                 try:
                     for path in await asyncio.to_thread(expire, self._home.logs, paths, time.time(), kept.days):

@@ -1,4 +1,4 @@
-"""Telling systemd how far a service is: a datagram to the socket it names. Elsewhere, nothing is told."""
+"""Service state notifications to systemd: a datagram to the socket that it names. Does nothing without systemd."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from typing import Final
 
 VARIABLE: Final = "NOTIFY_SOCKET"
 OURS_ALONE: Final = frozenset({VARIABLE, "WATCHDOG_USEC", "WATCHDOG_PID"})
-"""Variables of who is the service: nobody else may speak for it."""
+"""Variables for the service process only: no other process may notify on its behalf."""
 
 log = logging.getLogger(__name__)
 
 
-def expected(environ: Mapping[str, str] = os.environ) -> bool:
-    """Does somebody wait to be told that the service is ready?"""
+def is_expected(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether systemd waits for a readiness notification."""
     return bool(environ.get(VARIABLE))
 
 
 def tell(*lines: str, environ: MutableMapping[str, str] | Mapping[str, str] = os.environ) -> None:
-    """`READY=1`, `STATUS=…` and the like. A socket that is gone is no reason to fail: what was done is done."""
+    """Sends `READY=1`, `STATUS=…` and the like. Ignores a missing socket: the work is already done."""
     address = environ.get(VARIABLE, "")
     if not address.startswith(("/", "@")):
         return

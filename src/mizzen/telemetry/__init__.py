@@ -1,6 +1,5 @@
-"""Spans on their way out: what they look like in OTLP (`otlp`), where they go (`destination`) and how (`exporter`).
+"""Export of spans: their OTLP encoding (`otlp`), where they go (`destination`) and how they are sent (`exporter`).
 
-Written by hand, because it is little: OpenTelemetry's SDK costs a gateway 20 MB and each span many times what its
-encoding takes here. What a span is about is its maker's business: the gateway's are in
-`gateway/telemetry/trace_recording.py`.
+Hand-written, because it is little code: OpenTelemetry's SDK costs a gateway 20 MB, and each span many times what the
+encoding takes here. The content of spans is up to their producers: `gateway/telemetry/trace_recording.py` for gateways.
 """

@@ -1,6 +1,6 @@
-"""What the plane and its models use, and how they are doing: now, and for some hours back.
+"""The usage and performance of the plane and its models: now, and for the last few hours.
 
-Here is what reads the files that gateways leave and what the machine knows of processes, and what makes rates,
-quantiles and a short history of that. It asks nobody and is in nobody's way: when a file or a process is not there, it
-counts as nothing. How it is told is the control API's matter.
+Here: reading the count files of gateways and the resource usage of processes, and computing rates, quantiles and a
+short history of them. It sends no requests and blocks no other component: a missing file or process counts as zero.
+Not here: how usage is presented, which the control API does.
 """

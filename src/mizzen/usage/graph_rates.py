@@ -1,39 +1,39 @@
-"""What passes through the nodes of graphs: by how much their counts grew, and what they come to in all. Pure."""
+"""Counts of graph nodes: their growth, and their sums over all gateways. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from mizzen.protocol.gateway_files.counts import Counts, GraphNode
+from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts
 
 NodeKey = tuple[str, str, str]
 """Namespace, graph and node."""
 
 
 @dataclass(slots=True)
-class Passed:
-    """Counts of one node, of one gateway or of all."""
+class NodeCounts:
+    """The counts of one node, from one gateway or from all."""
 
     ran: float = 0.0
-    """Messages that it had."""
+    """Messages that it processed."""
     answered: float = 0.0
     seconds: float = 0.0
-    """Of the calls that were answered."""
+    """The total duration of answered calls."""
     failed: float = 0.0
-    """Calls that were not."""
+    """Calls that were not answered."""
     chosen: dict[str, float] = field(default_factory=dict)
-    """Messages that its route sent, by child."""
+    """Messages that its route sent to each child."""
     partial: float = 0.0
     shadowed: float = 0.0
-    """Copies that it got as a shadow, and how long they took."""
+    """Copies that it got as a shadow; `shadow_seconds` is their total duration."""
     shadow_seconds: float = 0.0
     agreed: float = 0.0
     differed: float = 0.0
     disagreed: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
-    """Of an ensemble, by pairs of members: how often both answered, and the sum of how far they differed."""
+    """For an ensemble, by pairs of members: how often both answered, and the sum of their differences."""
 
-    def add(self, other: Passed, times: float = 1.0) -> None:
+    def add(self, other: NodeCounts, times: float = 1.0) -> None:
         for name in _NUMBERS:
             setattr(self, name, getattr(self, name) + times * getattr(other, name))
         for child, count in other.chosen.items():
@@ -48,35 +48,35 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def passed(old: Counts | None, new: Counts) -> Iterator[tuple[NodeKey, Passed]]:
-    """Of nodes of which one gateway has counted something since; `old`: what the same process had counted before."""
-    before = {_key(each): each for each in old.graphs} if old is not None else {}
+def node_growth(old: Counts | None, new: Counts) -> Iterator[tuple[NodeKey, NodeCounts]]:
+    """The growth of nodes whose counts have changed; `old`: the earlier counts of the same gateway process."""
+    before = {_key_of(each): each for each in old.graphs} if old is not None else {}
     for each in new.graphs:
-        was = before.get(_key(each))
+        was = before.get(_key_of(each))
         if was == each:
             continue
-        grown = _of(each)
-        if was is not None and _goes_on(was, each):
-            less = _of(was)
-            # An edit may have removed a child: it is not counted any more, and nothing can be taken from nothing.
+        grown = _counts_of(each)
+        if was is not None and _continues(was, each):
+            less = _counts_of(was)
+            # An edit may have removed a child, which is no longer counted: do not subtract its earlier count.
             less.chosen = {child: count for child, count in less.chosen.items() if child in grown.chosen}
             less.disagreed = {pair: sums for pair, sums in less.disagreed.items() if pair in grown.disagreed}
             grown.add(less, -1.0)
-        yield _key(each), grown
+        yield _key_of(each), grown
 
 
-def in_all(gateways: Iterable[Counts], namespace: str, graph: str) -> Mapping[str, Passed]:
-    """What all of them have counted of one graph, by node."""
-    found: dict[str, Passed] = {}
+def sum_over_gateways(gateways: Iterable[Counts], namespace: str, graph: str) -> Mapping[str, NodeCounts]:
+    """The sums over all gateways for one graph, by node."""
+    found: dict[str, NodeCounts] = {}
     for counts in gateways:
         for each in counts.graphs:
             if (each.namespace, each.graph) == (namespace, graph):
-                found.setdefault(each.node, Passed()).add(_of(each))
+                found.setdefault(each.node, NodeCounts()).add(_counts_of(each))
     return found
 
 
-def _of(node: GraphNode) -> Passed:
-    return Passed(
+def _counts_of(node: GraphNodeCounts) -> NodeCounts:
+    return NodeCounts(
         ran=node.ran,
         answered=node.answered,
         seconds=node.seconds,
@@ -91,8 +91,8 @@ def _of(node: GraphNode) -> Passed:
     )
 
 
-def _goes_on(was: GraphNode, now: GraphNode) -> bool:
-    """False when it was counted from nothing: a gateway forgets a graph that is not served, and it may come back."""
+def _continues(was: GraphNodeCounts, now: GraphNodeCounts) -> bool:
+    """False when the counts restarted at zero: a gateway drops a graph that is not served, and it may come back."""
     return (
         was.ran <= now.ran
         and was.answered <= now.answered
@@ -100,5 +100,5 @@ def _goes_on(was: GraphNode, now: GraphNode) -> bool:
     )
 
 
-def _key(node: GraphNode) -> NodeKey:
+def _key_of(node: GraphNodeCounts) -> NodeKey:
     return node.namespace, node.graph, node.node

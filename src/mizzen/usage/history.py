@@ -1,7 +1,7 @@
-"""The short history: of each served version a point every two seconds for ten minutes, and every half minute for hours.
+"""The short history: for each served version, a point every two seconds for ten minutes and every 30 s for hours.
 
-What it takes is bounded: 52 bytes a point, about 53 kB for a version that has been served for hours, and no more than
-`MOST` of them. Who is no longer served is kept as long as there are points of them.
+Its memory is bounded: 52 bytes per point, about 53 kB for a version that has been served for hours, and at most
+`MAX_SERIES` versions. A version that is no longer served is kept as long as it has points.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from mizzen.usage.rates import Figures
 
 FINE_SECONDS, FINE_POINTS = 2, 300
 COARSE_SECONDS, COARSE_POINTS = 30, 720
-MOST = 500
+MAX_SERIES = 500
 
 
 class Point(NamedTuple):
-    """What is kept of Figures; NaN where there is nothing to tell."""
+    """The stored part of Figures; NaN where there is no value."""
 
     requests: float
     errors: float
@@ -43,18 +43,18 @@ class Point(NamedTuple):
 
 _WIDTH = len(Point._fields)
 _GAUGES = ("in_flight", "waiting", "ready", "memory")
-"""Of a longer time their mean is told: what they were at its end may have lasted for no time at all."""
+"""Coarse points hold the mean of these: the value at the end of the interval may have lasted only briefly."""
 
 
 class Ring:
-    """The last `capacity` points, in little memory: it grows until it is full, then the oldest give way."""
+    """A ring buffer of the last `capacity` points. It grows until it is full; then new points replace the oldest."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._times = array("d")
         self._values = array("f")
         self._next = 0
-        """Where the oldest stands once it is full."""
+        """The index of the oldest point once it is full."""
 
     def __len__(self) -> int:
         return len(self._times)
@@ -79,10 +79,10 @@ class Ring:
                 yield self._times[place], Point(*self._values[place * _WIDTH : (place + 1) * _WIDTH])
 
     def last(self) -> float:
-        """When the newest was; long ago when there is none."""
+        """The time of the newest point; minus infinity when there is none."""
         return self._times[self._next - 1] if self._times else -math.inf
 
-    def bytes(self) -> int:
+    def size_bytes(self) -> int:
         return sys.getsizeof(self._times) + sys.getsizeof(self._values)
 
 
@@ -98,7 +98,7 @@ class _Series:
 
 
 class History:
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_SERIES) -> None:
         self._most = most
         self._series: dict[Key, _Series] = {}
 
@@ -106,30 +106,30 @@ class History:
         return len(self._series)
 
     def add(self, at: float, found: Mapping[Key, Figures]) -> None:
-        """The points of two seconds."""
+        """Add the points of two seconds."""
         for key, figures in found.items():
             if (series := self._of(key)) is not None:
                 series.fine.add(at, Point.of(figures))
 
     def add_coarse(self, at: float, found: Mapping[Key, Figures]) -> None:
-        """Those of half a minute, whose gauges are the means of the fine ones since the last."""
+        """Add the points of 30 s. Their gauges are the means of the fine points since the last one."""
         for key, figures in found.items():
             if (series := self._of(key)) is not None:
-                series.coarse.add(at, _meaned(Point.of(figures), series.fine, at - COARSE_SECONDS))
+                series.coarse.add(at, _with_mean_gauges(Point.of(figures), series.fine, at - COARSE_SECONDS))
         kept = at - COARSE_SECONDS * COARSE_POINTS
         self._series = {key: series for key, series in self._series.items() if series.last() >= kept}
 
-    def of(self, key: Key, since: float, *, fine: bool) -> list[tuple[float, Point]]:
+    def points_of(self, key: Key, since: float, *, fine: bool) -> list[tuple[float, Point]]:
         series = self._series.get(key)
         return [] if series is None else list((series.fine if fine else series.coarse).since(since))
 
     def keys(self, namespace: str, model: str = "") -> list[Key]:
-        """Those of a namespace, or of one model in it; the model whose last point is newest first."""
+        """The keys of a namespace, or of one model in it; the one with the newest last point first."""
         found = [key for key in self._series if key[0] == namespace and model in ("", key[1])]
         return sorted(found, key=lambda key: (-self._series[key].last(), key))
 
     def _of(self, key: Key) -> _Series | None:
-        """None when there is no room for one more: those that are served go before those that were."""
+        """None when there is no room for another series: served versions take precedence over earlier ones."""
         found = self._series.get(key)
         if found is None:
             if len(self._series) >= self._most:
@@ -142,7 +142,7 @@ class History:
         return found
 
 
-def _meaned(point: Point, fine: Ring, since: float) -> Point:
+def _with_mean_gauges(point: Point, fine: Ring, since: float) -> Point:
     before = [each for _, each in fine.since(since)]
     if not before:
         return point

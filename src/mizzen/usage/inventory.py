@@ -1,6 +1,6 @@
-"""What there is to measure: which served versions, which processes belong to them, and which names stand for them.
+"""The inventory of what is measured: served versions, their processes, and the names that resolve to them.
 
-Calls count for the model that answers them, under whatever name they come: that of a server, or a second name.
+A call counts for the model that serves it, whether the caller used the model's name, a server's name or an alias.
 """
 
 from __future__ import annotations
@@ -15,68 +15,68 @@ from mizzen.kinds.schema.resource import Resource
 Key = tuple[str, str, str]
 """Namespace, model and version."""
 
-_AGAIN = re.compile(r"-[0-9a-f]{8}$")
+_HASH_SUFFIX = re.compile(r"-[0-9a-f]{8}$")
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """A version of a model that is served, or is to be."""
+class ServedVersion:
+    """A version of a model that is served or should be."""
 
     servers: tuple[str, ...] = ()
-    """Names of the InferenceModels that do so."""
+    """Names of the InferenceModels that serve it."""
     wanted: int = 0
     ready: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """What the processes of one Workload are for."""
+class WorkloadRole:
+    """The version and the server that the processes of one Workload belong to."""
 
     key: Key
     server: str
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    served: Mapping[Key, Served] = field(default_factory=dict)
-    works: Mapping[str, Work] = field(default_factory=dict)
+class Inventory:
+    served: Mapping[Key, ServedVersion] = field(default_factory=dict)
+    workloads: Mapping[str, WorkloadRole] = field(default_factory=dict)
     """By uid of the Workload."""
     models: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    """The model that answers to a name in a namespace, where that is another one's."""
-    judged: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
-    """Namespace and model of what feedback is kept for: by uid of the graph or InferenceModel, and node."""
+    """The model that a name in a namespace resolves to, where it is not the name itself."""
+    feedback_targets: Mapping[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """Namespace and model that feedback is about, by uid of the graph or InferenceModel, and node."""
 
-    def model(self, namespace: str, name: str) -> str:
+    def resolve_model(self, namespace: str, name: str) -> str:
         return self.models.get((namespace, name), name)
 
-    def work(self, process: str) -> tuple[Work, int] | None:
-        """Of the process with this key: `<uid>.<index>`; None when it is no replica of something known."""
+    def find_workload(self, process: str) -> tuple[WorkloadRole, int] | None:
+        """The role and index of the process with key `<uid>.<index>`; None when it is not a known replica."""
         uid, _, index = process.rpartition(".")
-        found = self.works.get(uid)
+        found = self.workloads.get(uid)
         return (found, int(index)) if found is not None and index.isdecimal() else None
 
 
-class Kept:
-    """What is known, made anew only when something has changed."""
+class InventoryCache:
+    """The inventory, rebuilt only when something has changed."""
 
-    def __init__(self, told: Callable[[], tuple[str, Table | None, Iterable[Resource], Iterable[Resource]]]) -> None:
-        """`told`: a word that changes with what follows, the table, InferenceModels and Workloads."""
-        self._told = told
+    def __init__(self, read: Callable[[], tuple[str, Table | None, Iterable[Resource], Iterable[Resource]]]) -> None:
+        """`read` returns the position of the store, the table, and all InferenceModels and Workloads."""
+        self._read = read
         self._at: tuple[str, int] | None = None
-        self._known = Known()
+        self._inventory = Inventory()
 
-    def __call__(self) -> Known:
-        position, table, servers, workloads = self._told()
+    def __call__(self) -> Inventory:
+        position, table, servers, workloads = self._read()
         at = position, table.serial if table is not None else -1
         if at != self._at:
-            self._known, self._at = known(table, servers, workloads), at
-        return self._known
+            self._inventory, self._at = build_inventory(table, servers, workloads), at
+        return self._inventory
 
 
-def known(table: Table | None, servers: Iterable[Resource], workloads: Iterable[Resource]) -> Known:
-    """Specs are read as they are: what is wrong with one is told elsewhere, and must not end the counting."""
-    served: dict[Key, Served] = {}
-    works: dict[str, Work] = {}
+def build_inventory(table: Table | None, servers: Iterable[Resource], workloads: Iterable[Resource]) -> Inventory:
+    """Specs are read without validation: an invalid one is reported elsewhere and must not stop the measuring."""
+    served: dict[Key, ServedVersion] = {}
+    works: dict[str, WorkloadRole] = {}
     models = {(route.namespace, route.name): route.model for route in table.routes if route.model} if table else {}
     own: dict[str, list[Resource]] = {}
     for workload in workloads:
@@ -85,20 +85,20 @@ def known(table: Table | None, servers: Iterable[Resource], workloads: Iterable[
     for server in servers:
         model = str(server.spec.get("modelName", ""))
         models.setdefault((server.meta.namespace, server.meta.name), model)
-        target = _target(server)
-        there = [(workload, _version(server, workload, target)) for workload in own.get(server.meta.uid, ())]
+        target = _target_of(server)
+        there = [(workload, _version_of(server, workload, target)) for workload in own.get(server.meta.uid, ())]
         if target not in (version for _, version in there):
-            _add(served, (server.meta.namespace, model, target), server, _count(server.spec.get("replicas", 1)), 0)
+            _add(served, (server.meta.namespace, model, target), server, _to_count(server.spec.get("replicas", 1)), 0)
         for workload, version in there:
             key = server.meta.namespace, model, version
-            works[workload.meta.uid] = Work(key, server.meta.name)
+            works[workload.meta.uid] = WorkloadRole(key, server.meta.name)
             replicas = workload.status.get("replicas") or ()
             ready = sum(replica.get("state") == "ready" for replica in replicas)
-            _add(served, key, server, _count(workload.spec.get("replicas", 1)), ready)
-    return Known(served, works, models, _judged(table, models) if table else {})
+            _add(served, key, server, _to_count(workload.spec.get("replicas", 1)), ready)
+    return Inventory(served, works, models, _feedback_targets_of(table, models) if table else {})
 
 
-def _judged(table: Table, models: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], tuple[str, str]]:
+def _feedback_targets_of(table: Table, models: Mapping[tuple[str, str], str]) -> dict[tuple[str, str], tuple[str, str]]:
     found: dict[tuple[str, str], tuple[str, str]] = {}
     for route in table.routes:
         for plan in (route.plan, *route.versions.values()):
@@ -114,24 +114,24 @@ def _judged(table: Table, models: Mapping[tuple[str, str], str]) -> dict[tuple[s
     return found
 
 
-def _add(served: dict[Key, Served], key: Key, server: Resource, wanted: int, ready: int) -> None:
-    before = served.get(key, Served())
+def _add(served: dict[Key, ServedVersion], key: Key, server: Resource, wanted: int, ready: int) -> None:
+    before = served.get(key, ServedVersion())
     name = server.meta.name
     names = before.servers if name in before.servers else (*before.servers, name)
-    served[key] = Served(names, before.wanted + wanted, before.ready + ready)
+    served[key] = ServedVersion(names, before.wanted + wanted, before.ready + ready)
 
 
-def _target(server: Resource) -> str:
+def _target_of(server: Resource) -> str:
     return str(server.status.get("targetVersion") or server.spec.get("targetVersion") or "")
 
 
-def _version(server: Resource, workload: Resource, target: str) -> str:
-    """What a Workload serves: its name says so, as `running.workload_of` gives it."""
+def _version_of(server: Resource, workload: Resource, target: str) -> str:
+    """The version that a Workload serves, from its name as `workload_template.workload_of` builds it."""
     if workload.meta.name == server.status.get("servingWorkload"):
         return str(server.status.get("servingVersion") or target)
     rest = workload.meta.name.removeprefix(f"{server.meta.name}.")
-    return rest if rest == target else _AGAIN.sub("", rest)
+    return rest if rest == target else _HASH_SUFFIX.sub("", rest)
 
 
-def _count(value: object) -> int:
+def _to_count(value: object) -> int:
     return value if type(value) is int else 1

@@ -1,5 +1,6 @@
-"""HTTP as plane and gateway serve it: uvicorn's server on sockets that were handed in.
+"""The HTTP server of plane and gateway: uvicorn on sockets that the caller opened.
 
-Neither process can be held up by clients that open connections and send nothing, or not all of it: those are closed
-(`connections`), and there may be only so many of them that the process can still open files (`door`).
+Clients that open connections and send nothing, or only part of a request, cannot block either process: such connections
+are closed (`http_connection`), and their number is limited so that the process can still open files
+(`connection_limits`). `free_ports` finds out whether a port can be listened on.
 """

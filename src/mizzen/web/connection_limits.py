@@ -1,4 +1,4 @@
-"""Who may come in, and for how long they are waited for: what the connections of one process share."""
+"""Limits that the connections of one process share: how many may be open, and how long the server waits for them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from uvicorn.server import ServerState
 
-_HANDSHAKE = b"\x16"
-"""The first byte of TLS."""
+_TLS_HANDSHAKE = b"\x16"
+"""The first byte of a TLS connection."""
 _NOT_TLS = (
     b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
     b"content-type: text/plain\r\ncontent-length: 45\r\n\r\nthis port speaks TLS: ask for it with https:\n"
@@ -24,168 +24,172 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """How long clients are waited for, in seconds. Answers may take, and last, as long as somebody takes them."""
+class Timeouts:
+    """How long the server waits for clients, in seconds. A response may last as long as the client keeps reading it."""
 
     handshake: float = 10.0
-    """For all of it, over TLS."""
+    """For the whole TLS handshake."""
     idle: float = 75.0
-    """Until a connection is used, at first or again."""
+    """Until the first or the next request on a connection."""
     stalled: float = 60.0
-    """For a whole head, and between two pieces of a body."""
+    """For the headers, and between two pieces of a body."""
     request: float = 300.0
-    """For a whole request, and one second more for each `slowest` bytes of it: a long upload may go on."""
-    slowest: int = 16 << 10
-    untaken: float = 60.0
-    """For one who takes nothing more of what was written to them, and is held in memory meanwhile."""
+    """For a whole request, plus one second per `min_bytes_per_second` bytes, so that long uploads can finish."""
+    min_bytes_per_second: int = 16 << 10
+    unread: float = 60.0
+    """For a client that does not read its response, which stays in memory meanwhile."""
 
 
-CROWD, HASTE = 1 << 15, 2.0
-"""How many requests may have begun and not ended, where one connection may have hundreds of them: beyond it nobody is
-waited for longer than so many seconds, or who opens them in masses fills the memory."""
+MAX_INCOMING, SHORT_TIMEOUT = 1 << 15, 2.0
+"""Limit of incomplete requests on connections that may have hundreds of them. Beyond it, the server waits only so many
+seconds for each, so that a client that opens masses of them cannot fill the memory."""
 
-UNTAKEN_BYTES = 256 << 20
-"""Of answers to such requests that clients do not take: beyond it one that would have to wait is given up, and from
-half of it on nobody who takes nothing is waited for longer than `HASTE`."""
+MAX_UNREAD_BYTES = 256 << 20
+"""Limit of unread response bytes on such connections. Beyond it, a response that would have to wait is reset. Beyond
+half of it, the server waits only `SHORT_TIMEOUT` for clients that do not read."""
 
 
-def most_connections() -> int:
-    """Three quarters of the files this process may have open; the others are for all that is no connection."""
+def max_connections() -> int:
+    """Return three quarters of the process's file limit; the rest is for files that are not connections."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (1 << 20 if files == resource.RLIM_INFINITY else files) * 3 // 4
 
 
-class Guest(asyncio.Protocol):
-    """A connection, as far as the door has to do with it."""
+class LimitedConnection(asyncio.Protocol):
+    """A connection that the limiter controls."""
 
     handshake: Handshake | None = None
-    """What it came out of, over TLS."""
+    """The TLS handshake that it came from."""
 
-    def close_if_over_time(self) -> None:
+    def close_if_expired(self) -> None:
         raise NotImplementedError
 
 
-class Door:
-    """What the connections of one process share: what time it is, how long they may take, how many there may be."""
+class ConnectionLimiter:
+    """State that the connections of one process share: the time, the timeouts, and how many are open."""
 
-    __slots__ = ("_clock", "_told", "coming", "handshakes", "most", "now", "open", "patience", "unsent")
+    __slots__ = ("_clock", "_warned", "handshakes", "incoming", "max_open", "now", "open", "timeouts", "unsent")
 
-    def __init__(self, patience: Patience, most: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.patience = patience
-        self.most = most
+    def __init__(self, timeouts: Timeouts, most: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.timeouts = timeouts
+        self.max_open = most
         self.now = clock()
-        """Renewed ten times a second by the server."""
+        """Updated ten times a second by the server."""
         self.open = 0
-        """From accept on, those in their handshake among them."""
+        """Open connections, including those in a handshake."""
         self.handshakes: dict[Handshake, None] = {}
-        """In the order in which they came."""
-        self.coming = 0
-        """Requests that have begun and not ended, of connections with several at a time, when somebody last looked."""
+        """In order of arrival."""
+        self.incoming = 0
+        """Incomplete requests on multiplexed connections, as of the last check."""
         self.unsent = 0
-        """Bytes of answers on such connections that wait until they are taken."""
+        """Unread response bytes on such connections."""
         self._clock = clock
-        self._told = False
+        self._warned = False
 
     def tick(self) -> None:
         self.now = self._clock()
 
     @property
-    def stalled(self) -> float:
-        """How long is waited now for another piece of a request."""
-        return self.patience.stalled if self.coming <= CROWD else min(self.patience.stalled, HASTE)
+    def stall_timeout(self) -> float:
+        """Current timeout between two pieces of a request."""
+        return self.timeouts.stalled if self.incoming <= MAX_INCOMING else min(self.timeouts.stalled, SHORT_TIMEOUT)
 
     @property
-    def untaken(self) -> float:
-        """How long is waited now for who takes nothing of an answer."""
-        return self.patience.untaken if self.unsent <= UNTAKEN_BYTES // 2 else min(self.patience.untaken, HASTE)
+    def unread_timeout(self) -> float:
+        """Current timeout for a client that does not read its response."""
+        return (
+            self.timeouts.unread if self.unsent <= MAX_UNREAD_BYTES // 2 else min(self.timeouts.unread, SHORT_TIMEOUT)
+        )
 
-    def enter(self) -> bool:
-        """Whether there is a place for one more, which is theirs until they `leave`.
+    def acquire(self) -> bool:
+        """Reserve a place for one more connection, until `release`. False: there is none.
 
-        Whoever is longest in the handshake gives way, so those who only connect keep nobody out.
+        The oldest handshake is aborted to make room, so clients that only connect cannot keep others out.
         """
-        if self.open >= self.most:
-            self._tell_full()
+        if self.open >= self.max_open:
+            self._warn_full()
             if not self.handshakes:
                 return False
-            next(iter(self.handshakes)).give_up()
+            next(iter(self.handshakes)).abort()
         self.open += 1
         return True
 
-    def leave(self) -> None:
+    def release(self) -> None:
         self.open -= 1
 
-    def _tell_full(self) -> None:
-        """One line, however many are turned away."""
-        if not self._told:
-            self._told = True
-            log.warning("%d connections are open, as many as may be; what is more is closed at once", self.most)
+    def _warn_full(self) -> None:
+        """Log one line, however many connections are refused."""
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "%d connections are open, which is the limit; further connections are closed at once", self.max_open
+            )
 
-    def look(self, state: ServerState) -> None:
-        """Close the connections that are over their time. Called once a second."""
+    def close_expired(self, state: ServerState) -> None:
+        """Close the connections that exceed a timeout. Called once a second."""
         for connection in list(state.connections):
-            assert isinstance(connection, Guest)
-            connection.close_if_over_time()
-        if self.open < self.most:
-            self._told = False
+            assert isinstance(connection, LimitedConnection)
+            connection.close_if_expired()
+        if self.open < self.max_open:
+            self._warned = False
 
 
 class Handshake:
-    """An accepted connection until it is secured.
+    """An accepted connection until its TLS handshake is done.
 
-    A server of asyncio or uvloop that is told of TLS tells nobody of a connection before, so it would not be counted.
+    The TLS servers of asyncio and uvloop announce a connection only after the handshake, so it would not be counted.
     """
 
-    def __init__(self, connection: socket.socket, door: Door) -> None:
+    def __init__(self, connection: socket.socket, limiter: ConnectionLimiter) -> None:
         self._connection = connection
-        self._door = door
-        self._begun = False
+        self._limiter = limiter
+        self._handed_over = False
 
-    def begin(self, protocol: Callable[[], Guest], tls: ssl.SSLContext) -> None:
-        if not self._door.enter():
+    def begin(self, protocol: Callable[[], LimitedConnection], tls: ssl.SSLContext) -> None:
+        if not self._limiter.acquire():
             self._connection.close()
             return
-        self._door.handshakes[self] = None
+        self._limiter.handshakes[self] = None
         self._task = asyncio.create_task(self._secure(protocol, tls))
         self._task.add_done_callback(self._close_if_ours)
 
-    def leave(self) -> None:
-        """Nothing for who has left before."""
-        if self in self._door.handshakes:
-            del self._door.handshakes[self]
-            self._door.leave()
+    def release(self) -> None:
+        """Does nothing the second time."""
+        if self in self._limiter.handshakes:
+            del self._limiter.handshakes[self]
+            self._limiter.release()
 
-    def give_up(self) -> None:
-        self.leave()
+    def abort(self) -> None:
+        self.release()
         self._task.cancel()
 
     def _close_if_ours(self, _task: object) -> None:
-        """Nobody else has it, also when the task ended before it began."""
-        if not self._begun:
+        """Close the socket unless the handshake took it over; the task may end before it starts."""
+        if not self._handed_over:
             self._connection.close()
 
-    async def _secure(self, protocol: Callable[[], Guest], tls: ssl.SSLContext) -> None:
-        loop, limit = asyncio.get_running_loop(), self._door.patience.handshake
+    async def _secure(self, protocol: Callable[[], LimitedConnection], tls: ssl.SSLContext) -> None:
+        loop, limit = asyncio.get_running_loop(), self._limiter.timeouts.handshake
 
-        def secured() -> Guest:
+        def secured() -> LimitedConnection:
             made = protocol()
             made.handshake = self
             return made
 
         try:
             async with asyncio.timeout(limit):
-                await self._heard()
-            if self._is_plain():
+                await self._wait_readable()
+            if self._reject_plain_http():
                 return
-            self._begun = True
+            self._handed_over = True
             await loop.connect_accepted_socket(secured, self._connection, ssl=tls, ssl_handshake_timeout=limit)
-        except OSError as error:  # it was no TLS, none that we take, or did not come to its end
-            log.debug("no handshake: %s", error)
+        except OSError as error:  # not TLS, an unsupported version, or an incomplete handshake
+            log.debug("TLS handshake failed: %s", error)
         finally:
-            self.leave()
+            self.release()
 
-    async def _heard(self) -> None:
-        """Something has come."""
+    async def _wait_readable(self) -> None:
+        """Wait until the client has sent something."""
         loop = asyncio.get_running_loop()
         readable = asyncio.Event()
         loop.add_reader(self._connection, readable.set)
@@ -194,12 +198,12 @@ class Handshake:
         finally:
             loop.remove_reader(self._connection)
 
-    def _is_plain(self) -> bool:
-        """Whether this is no TLS. Who asks in plain HTTP is told, as far as one write goes: they may be a person."""
+    def _reject_plain_http(self) -> bool:
+        """Whether this is not TLS. Answers plain HTTP with one write, because the client may be a person."""
         first = self._connection.recv(1, socket.MSG_PEEK)
-        if first == _HANDSHAKE:
+        if first == _TLS_HANDSHAKE:
             return False
         if first.isalpha():
-            self._connection.recv(1 << 16)  # else closing would reset the connection, and void the answer
+            self._connection.recv(1 << 16)  # unread data would make close reset the connection and lose the answer
             self._connection.send(_NOT_TLS)
         return True

@@ -1,4 +1,4 @@
-"""uvicorn's connections, with limits on what clients may send, and on how long they may take for it."""
+"""uvicorn's HTTP connections, with limits on what clients may send and how long they may take."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from mizzen.web.connection_limits import Door, Guest
+from mizzen.web.connection_limits import ConnectionLimiter, LimitedConnection
 
-HEAD_BYTES = 64 << 10
-"""A request's head may be this long, give or take one read of the socket."""
-BETWEEN_BYTES = 16 << 10
-"""So much may come while a body does and none of it is the body: what chunks say of themselves, and what stands behind
-the last one. Give or take one read of the socket, too."""
+MAX_HEAD_BYTES = 64 << 10
+"""Maximum size of a request's headers, give or take one read of the socket."""
+MAX_NON_BODY_BYTES = 16 << 10
+"""Maximum bytes within a body that are not part of it: chunk extensions, and trailers behind the last chunk. Give or
+take one read of the socket."""
 
 _TOO_LONG = (
     b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
@@ -31,10 +31,10 @@ _TOO_LATE = (
 )
 
 
-class DoorProtocol(HttpToolsProtocol, Guest):
-    """uvicorn's, which by itself takes any number of clients and waits without end for what they do not send.
+class TimedHttpProtocol(HttpToolsProtocol, LimitedConnection):
+    """Adds limits to uvicorn's protocol, which by itself accepts any number of clients and waits for them forever.
 
-    Whoever reads the connection keeps `_reading` and its like.
+    Subclasses that parse the connection maintain `_reading` and the attributes next to it.
     """
 
     def __init__(
@@ -44,90 +44,90 @@ class DoorProtocol(HttpToolsProtocol, Guest):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        door: Door,
+        limiter: ConnectionLimiter,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._door = door
+        self._limiter = limiter
         self._entered = False
-        self._idle_since = door.now
-        # The request that is being read
+        self._idle_since = limiter.now
+        # Of the request that is being read
         self._reading = False
         self._in_head = False
-        self._reading_since = self._heard_at = door.now
+        self._reading_since = self._heard_at = limiter.now
         self._body_bytes = 0
         self._between = 0
-        """Bytes since the last that was part of the body."""
+        """Bytes since the last piece of the body."""
         self._unsent = 0
-        self._unsent_since = door.now
+        self._unsent_since = limiter.now
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if self.handshake is not None:
-            self.handshake.leave()  # and its place is ours
-        self._entered = self._door.enter()
+            self.handshake.release()  # this connection takes its place
+        self._entered = self._limiter.acquire()
         if not self._entered:
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._entered:
-            self._door.leave()
+            self._limiter.release()
         super().connection_lost(exc)
 
-    def close_if_over_time(self) -> None:
-        """Nothing is asked for too long, what is being asked does not come to its end, or nobody takes the answer."""
-        now, patience = self._door.now, self._door.patience
+    def close_if_expired(self) -> None:
+        """Close if the connection is idle, its request is late, or the client does not read the response."""
+        now, timeouts = self._limiter.now, self._limiter.timeouts
         left = self.transport.get_write_buffer_size()
         if left != self._unsent or not left:
             self._unsent, self._unsent_since = left, now
-        elif now - self._unsent_since > patience.untaken:
-            self.transport.abort()  # `close` would wait for them, too
+        elif now - self._unsent_since > timeouts.unread:
+            self.transport.abort()  # `close` would wait for the client too
             return
         if not self._reading:
             idle = 0.0 if self._owes_answer() else now - self._idle_since
-            if idle > patience.request:
-                self.transport.abort()  # it was closed, but for an answer that nobody reads
-            elif idle > patience.idle:
+            if idle > timeouts.request:
+                self.transport.abort()  # closing already, but the client does not read the response
+            elif idle > timeouts.idle:
                 self.transport.close()
-        elif self._holds_up():
+        elif self._is_read_paused():
             self._reading_since = self._heard_at = now
         elif (
-            now - self._heard_at > patience.stalled
-            or now - self._reading_since > patience.request + self._body_bytes / patience.slowest
+            now - self._heard_at > timeouts.stalled
+            or now - self._reading_since > timeouts.request + self._body_bytes / timeouts.min_bytes_per_second
         ):
-            self._refuse_late()
+            self._send_timeout()
 
     def _owes_answer(self) -> bool:
-        """To what has been read."""
+        """Whether a request that was read has no complete response yet."""
         raise NotImplementedError
 
-    def _holds_up(self) -> bool:
-        """The request that is being read comes no further because of us."""
+    def _is_read_paused(self) -> bool:
+        """Whether the server itself holds up the request that is being read."""
         raise NotImplementedError
 
-    def _refuse_late(self) -> None:
+    def _send_timeout(self) -> None:
         raise NotImplementedError
 
 
-class LimitedProtocol(DoorProtocol):
-    """With a limit on the head of a request, too, which uvicorn itself would take without end, from anybody."""
+class LimitedProtocol(TimedHttpProtocol):
+    """Also limits the size of request headers, which uvicorn does not."""
 
     _head_bytes = 0
     _began = False
-    """In this read of the socket: what came before the head, such as other requests, is not its length."""
+    """A request began in this read of the socket: earlier bytes in it do not belong to its headers."""
 
     def on_message_begin(self) -> None:
         self._reading = self._in_head = self._began = True
-        self._reading_since = self._heard_at = self._door.now
+        self._reading_since = self._heard_at = self._limiter.now
         self._head_bytes = self._body_bytes = self._between = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._heard_at = self._door.now
+        self._heard_at = self._limiter.now
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._heard_at = self._door.now
+        self._heard_at = self._limiter.now
         self._body_bytes += len(body)
         super().on_body(body)
 
@@ -136,7 +136,7 @@ class LimitedProtocol(DoorProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        self._idle_since = self._door.now
+        self._idle_since = self._limiter.now
         super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
@@ -149,12 +149,12 @@ class LimitedProtocol(DoorProtocol):
             return
         if self._in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
+            if self._head_bytes > MAX_HEAD_BYTES:
                 self.transport.write(_TOO_LONG)
                 self.transport.close()
         elif not in_head:
             self._between = self._between + len(data) if self._body_bytes == body_bytes else 0
-            if self._between > BETWEEN_BYTES:
+            if self._between > MAX_NON_BODY_BYTES:
                 if not self.cycle.response_started:
                     self.transport.write(_NOT_BODY)
                 self.transport.close()
@@ -162,12 +162,14 @@ class LimitedProtocol(DoorProtocol):
     def _owes_answer(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
 
-    def _holds_up(self) -> bool:
+    def _is_read_paused(self) -> bool:
         if self._in_head:
-            return self.flow.read_paused or self._owes_answer()  # such as a watch, which is not cut for what follows it
+            return (
+                self.flow.read_paused or self._owes_answer()
+            )  # such as a watch, which a pipelined request must not end
         return self.flow.read_paused or self.cycle.waiting_for_100_continue
 
-    def _refuse_late(self) -> None:
+    def _send_timeout(self) -> None:
         if self._in_head or not self.cycle.response_started:
             self.transport.write(_TOO_LATE)
         self.transport.close()

@@ -1,4 +1,4 @@
-"""uvicorn's server on sockets that were handed in, with TLS or without; it does not die of a signal."""
+"""uvicorn's server on sockets that the caller opened, with or without TLS. Signals stop it gracefully."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from typing import Any, cast
 
 import uvicorn
 
-from mizzen.web.connection_limits import Door, Guest, Handshake
+from mizzen.web.connection_limits import ConnectionLimiter, Handshake, LimitedConnection
 
-_LOOK = 0.05
-"""Seconds between two looks at who has nothing more to be sent."""
+_POLL_SECONDS = 0.05
+"""Between two checks for connections with nothing left to send."""
 
 log = logging.getLogger(__name__)
 
 
 class WebServer(uvicorn.Server):
-    """SIGTERM and SIGINT end `serve` gracefully, and code after it runs; several with one stop are `serve_all`'s."""
+    """SIGTERM and SIGINT end `serve` gracefully, and code after it runs. Use `serve_all` for several servers."""
 
     def __init__(
         self,
         app: Callable[..., Any],
-        protocol: Callable[..., Guest],
-        door: Door,
+        protocol: Callable[..., LimitedConnection],
+        limiter: ConnectionLimiter,
         *,
         stop_timeout: float,
         log_level: str = "info",
@@ -47,29 +47,29 @@ class WebServer(uvicorn.Server):
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            # uvicorn declares whole seconds, and only ever waits
+            # declared as int by uvicorn, but floats work
             timeout_graceful_shutdown=cast(int, stop_timeout),
         )
         super().__init__(config)
-        self._door = door
+        self._limiter = limiter
         self.tls = tls
-        """For the connections to come; whether there is any is decided at the start."""
+        """For new connections. Whether TLS is used at all is fixed at the start."""
         self._protocol = protocol
-        self.hears_signals = True
+        self.handles_signals = True
 
     async def on_tick(self, counter: int) -> bool:
         stop = await super().on_tick(counter)
-        self._door.tick()
+        self._limiter.tick()
         if counter % 10 == 0:
-            self._door.look(self.server_state)
+            self._limiter.close_expired(self.server_state)
         return stop
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        if not self.hears_signals:
+        if not self.handles_signals:
             yield
             return
-        with _handling(lambda number: self.handle_exit(number, None)):
+        with _signal_handlers(lambda number: self.handle_exit(number, None)):
             yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -79,10 +79,10 @@ class WebServer(uvicorn.Server):
         self.servers = []
         for listening in sockets or ():
             listening.setblocking(False)
-            self._hear(listening)
+            self._listen(listening)
         self.started = True
 
-    def _hear(self, listening: socket.socket) -> None:
+    def _listen(self, listening: socket.socket) -> None:
         if not self.should_exit and listening.fileno() >= 0:
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
@@ -90,36 +90,36 @@ class WebServer(uvicorn.Server):
         assert self.tls is not None
         try:
             connection, _ = listening.accept()
-        except BlockingIOError:  # they have gone again
+        except BlockingIOError:  # the client has disconnected already
             return
-        except OSError as error:  # such as no file to be had: it may be soon, but not at once
-            log.warning("no connection can be taken for a second: %s", error)
+        except OSError as error:  # such as no free file descriptor: retry later, not at once
+            log.warning("connections cannot be accepted for one second: %s", error)
             loop = asyncio.get_running_loop()
             loop.remove_reader(listening)
-            loop.call_later(1.0, self._hear, listening)
+            loop.call_later(1.0, self._listen, listening)
             return
         connection.setblocking(False)
         made = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
-        Handshake(connection, self._door).begin(made, self.tls)
+        Handshake(connection, self._limiter).begin(made, self.tls)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self.tls is not None:
             for listening in sockets or ():
                 asyncio.get_running_loop().remove_reader(listening)
-        leaving = asyncio.create_task(self._leave())
+        leaving = asyncio.create_task(self._abort_idle_tls())
         try:
             await super().shutdown(sockets)
         finally:
             leaving.cancel()
 
-    async def _leave(self) -> None:
-        """Over TLS a connection that we close stays until the other side says goodbye, which one that is idle never
-        does: a stop does not wait for it. What is left to send is sent; seen twice, for there are buffers below."""
+    async def _abort_idle_tls(self) -> None:
+        """Abort closing TLS connections: a closed one stays until the client answers, which an idle client never does.
+        Pending data is sent first. A connection must look empty twice, because there are more buffers below."""
         said: set[object] = set()
         while self.tls is not None:
-            for handshake in list(self._door.handshakes):
-                handshake.give_up()
-            await asyncio.sleep(_LOOK)
+            for handshake in list(self._limiter.handshakes):
+                handshake.abort()
+            await asyncio.sleep(_POLL_SECONDS)
             ended = {
                 connection
                 for connection in self.server_state.connections
@@ -131,9 +131,9 @@ class WebServer(uvicorn.Server):
 
 
 async def serve_all(*served: tuple[WebServer, socket.socket], on_stop: Callable[[], None] = lambda: None) -> None:
-    """Servers with one stop: SIGTERM or SIGINT reaches all of them, and this returns when the last has finished.
+    """Run several servers that stop together: SIGTERM or SIGINT stops all, and this returns when the last has finished.
 
-    `on_stop` is called as soon as a signal comes. Each would take the signals for itself, so none does here.
+    `on_stop` is called as soon as a signal arrives. The servers do not handle signals themselves here.
     """
 
     def stop(number: int) -> None:
@@ -141,16 +141,16 @@ async def serve_all(*served: tuple[WebServer, socket.socket], on_stop: Callable[
         for server, _ in served:
             server.handle_exit(number, None)
 
-    with _handling(stop):
+    with _signal_handlers(stop):
         async with asyncio.TaskGroup() as group:
             for server, listening in served:
-                server.hears_signals = False
+                server.handles_signals = False
                 group.create_task(server.serve([listening]))
 
 
 @contextlib.contextmanager
-def _handling(stop: Callable[[int], None]) -> Generator[None, None, None]:
-    """uvicorn's own way raises the signal again once it has stopped, which would end the process there and then."""
+def _signal_handlers(stop: Callable[[int], None]) -> Generator[None, None, None]:
+    """Replaces uvicorn's handling, which raises the signal again after the stop and would end the process there."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

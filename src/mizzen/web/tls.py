@@ -1,7 +1,7 @@
-"""TLS as all our listeners speak it, and certificates that are taken anew while a process runs.
+"""TLS settings of all listeners, and certificates that are reloaded while a process runs.
 
-Files are only read here: who makes them, this plane or somebody else, replaces them when they want to. A process that
-cannot use new ones goes on with what it has, and says so once.
+Files are only read here; the plane or an operator may replace them at any time. A process that cannot use new files
+keeps the old certificate and logs that once.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from pathlib import Path
 from typing import NoReturn
 
 HTTP1: tuple[str, ...] = ("http/1.1",)
-LOOK_SECONDS = 1.0
-"""Between two looks at whether the files are others."""
-PATIENCE = 10.0
-"""Until somebody is told that the first files have not come yet."""
+POLL_SECONDS = 1.0
+"""Between two checks whether the files have changed."""
+WARN_AFTER_SECONDS = 10.0
+"""Before a missing first certificate is logged."""
 
 log = logging.getLogger(__name__)
 
 
-def context(certificate: Path, key: Path, protocols: Sequence[str] = HTTP1) -> ssl.SSLContext:
-    """For a listener: TLS 1.2 or later, ciphers with forward secrecy only, no renegotiation.
+def build_context(certificate: Path, key: Path, protocols: Sequence[str] = HTTP1) -> ssl.SSLContext:
+    """Build the context of a listener: TLS 1.2 or later, ciphers with forward secrecy only, no renegotiation.
 
-    `protocols` are offered by ALPN. OSError (SSLError is one) or ValueError when the files are no use.
+    `protocols` are offered by ALPN. Raises OSError (including SSLError) or ValueError if the files are unusable.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.options |= ssl.OP_NO_RENEGOTIATION
     made.set_alpn_protocols(list(protocols))
-    made.load_cert_chain(certificate, key, password=_no_password)
+    made.load_cert_chain(certificate, key, password=_refuse_password)
     return made
 
 
-def check_shown(context: ssl.SSLContext) -> None:
-    """ValueError or SSLError when no client takes its certificate, whomever they trust: it is out of date, say."""
+def check_certificate(context: ssl.SSLContext) -> None:
+    """Raises ValueError or SSLError if no client would accept the certificate, for example because it has expired."""
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-    certificate = _shown(context, anybody)
+    certificate = _served_certificate(context, anybody)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # who signed it is not asked
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # any issuer is accepted
     client.load_verify_locations(cadata=certificate)
     try:
-        _shown(context, client)
+        _served_certificate(context, client)
     except ssl.SSLCertVerificationError as error:
         raise ValueError(error.verify_message) from error
 
 
-def _shown(context: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
-    """The certificate that a client sees, in memory. SSLError when it leaves."""
+def _served_certificate(context: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
+    """Return the certificate that a client sees, by a handshake in memory. Raises SSLError if the client refuses."""
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking, answering = client.wrap_bio(back, there), context.wrap_bio(there, back, server_side=True)
     while True:
@@ -65,67 +65,67 @@ def _shown(context: ssl.SSLContext, client: ssl.SSLContext) -> bytes:
             with suppress(ssl.SSLWantReadError):
                 answering.do_handshake()
     seen = asking.getpeercert(binary_form=True)
-    assert seen is not None, "a server shows one"
+    assert seen is not None, "a server always sends a certificate"
     return seen
 
 
 @dataclass(slots=True)
-class Files:
-    """Certificates and key for a listener, in files that others replace."""
+class CertificateFiles:
+    """Certificate and key files of a listener; others may replace them."""
 
     certificate: Path
     key: Path
     protocols: Sequence[str] = HTTP1
     _seen: object = field(default=None, init=False)
 
-    def offering(self, *protocols: str) -> Files:
-        """The same for a listener that speaks these."""
-        return Files(self.certificate, self.key, protocols)
+    def with_protocols(self, *protocols: str) -> CertificateFiles:
+        """Return the same files for a listener with these protocols."""
+        return CertificateFiles(self.certificate, self.key, protocols)
 
-    async def first(self, every: float = 0.05) -> ssl.SSLContext:
-        """As soon as there are any that will do: who makes them may start at the same moment as we do."""
+    async def wait_for_context(self, every: float = 0.05) -> ssl.SSLContext:
+        """Wait for the first usable files: their creator may start at the same moment as this process."""
         waited = 0.0
         while True:
-            marks = self._marks()
+            marks = self._file_stamps()
             try:
-                found = context(self.certificate, self.key, self.protocols)
+                found = build_context(self.certificate, self.key, self.protocols)
             except (OSError, ValueError) as error:
-                if waited <= PATIENCE < waited + every:
-                    log.warning("nobody can be answered with TLS yet: %s: %s", self.certificate, error)
+                if waited <= WARN_AFTER_SECONDS < waited + every:
+                    log.warning("TLS is not available yet: %s: %s", self.certificate, error)
                 waited += every
                 await asyncio.sleep(every)
             else:
                 self._seen = marks
-                # It may be all there is. Who looks at dates is told by their own client; who does not is answered.
+                # Used even if it is expired: clients that check report it themselves, and others are served.
                 try:
-                    check_shown(found)
+                    check_certificate(found)
                 except (OSError, ValueError) as error:
-                    log.warning("%s is refused by those who check it: %s", self.certificate, error)
+                    log.warning("clients that verify certificates will reject %s: %s", self.certificate, error)
                 return found
 
-    async def keep_current(self, take: Callable[[ssl.SSLContext], None], every: float = LOOK_SECONDS) -> NoReturn:
-        """`take` gets a new context whenever the files are others. Made whole: a live one that is told of a
-        certificate before its key comes would have neither."""
+    async def watch(self, take: Callable[[ssl.SSLContext], None], every: float = POLL_SECONDS) -> NoReturn:
+        """Call `take` with a new context whenever the files change. Always a new one: loading a certificate into a
+        live context before its key arrives would leave it with neither."""
         complained: object = None
         while True:
             await asyncio.sleep(every)
-            marks = self._marks()
+            marks = self._file_stamps()
             if marks == self._seen:
                 continue
             try:
-                new = context(self.certificate, self.key, self.protocols)
-                check_shown(new)
+                new = build_context(self.certificate, self.key, self.protocols)
+                check_certificate(new)
             except (OSError, ValueError) as error:
                 if marks != complained:
                     complained = marks
-                    log.warning("%s cannot be used, the last certificate stays: %s", self.certificate, error)
+                    log.warning("%s cannot be used; keeping the previous certificate: %s", self.certificate, error)
                 continue
-            # What was replaced while it was read is found to be another at the next look.
+            # If the files were replaced while being read, the next check finds another change.
             self._seen = marks
             take(new)
             log.info("new TLS certificate from %s", self.certificate)
 
-    def _marks(self) -> object:
+    def _file_stamps(self) -> object:
         try:
             found = [os.stat(path) for path in (self.certificate, self.key)]
         except OSError as error:
@@ -133,6 +133,6 @@ class Files:
         return [(each.st_ino, each.st_mtime_ns, each.st_size) for each in found]
 
 
-def _no_password() -> NoReturn:
-    """OpenSSL would ask whoever sits at the terminal."""
-    raise ValueError("the key needs a password, and nobody is there to give it; write it without one")
+def _refuse_password() -> NoReturn:
+    """Without this, OpenSSL would prompt on the terminal."""
+    raise ValueError("the key is encrypted; store it without a password")

@@ -17,7 +17,7 @@ def may(actor: Actor, verb: str, target: Target, bindings: list[Binding], *, ano
         return True
     stranger_rights = set()
     hidden = ["User", "Secret", "AuditEntry", "RoleBinding", "Workload"]
-    says_too_much = target.kind in hidden or target.tells_of in hidden or target.subresource in ["logs", "monitor"]
+    says_too_much = target.kind in hidden or target.involved_kind in hidden or target.subresource in ["logs", "monitor"]
     if anonymous and not says_too_much:
         stranger_rights = {"read", "predict"}
     if verb in stranger_rights:
@@ -45,7 +45,7 @@ def _is_about(binding: Binding, verb: str, target: Target) -> bool:
     if binding.model == "":
         return True
     reached = binding.model in target.models
-    if binding.model in target.called and verb not in ["write", "admin"]:
+    if binding.model in target.extra_names and verb not in ["write", "admin"]:
         reached = True
     if binding.alias == "":
         return reached

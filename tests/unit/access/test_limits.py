@@ -37,12 +37,12 @@ DECLARED = {
     ],
 )
 def test_the_nearest_limit_holds(actor: Actor, subject: str | None) -> None:
-    found = limits.of(actor, DECLARED)
+    found = limits.limit_for(actor, DECLARED)
     assert (found.subject if found else None) == subject
 
 
 def test_strangers_have_no_limit_of_those_with_a_token() -> None:
-    assert limits.of(ANONYMOUS, {"*": Limit(subject="*", per_second=1)}) is None
+    assert limits.limit_for(ANONYMOUS, {"*": Limit(subject="*", per_second=1)}) is None
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_strangers_have_no_limit_of_those_with_a_token() -> None:
 )
 def test_days_and_months_end_in_utc(moment: str, day: str, month: str) -> None:
     now = _seconds(moment)
-    assert (limits.end("day", now), limits.end("month", now)) == (_seconds(day), _seconds(month))
-    assert limits.named("day", limits.end("day", now) - 1) == moment[:10]
-    assert limits.named("month", now) == moment[:7]
+    assert (limits.period_end("day", now), limits.period_end("month", now)) == (_seconds(day), _seconds(month))
+    assert limits.period_name("day", limits.period_end("day", now) - 1) == moment[:10]
+    assert limits.period_name("month", now) == moment[:7]
 
 
 def _seconds(text: str) -> float:

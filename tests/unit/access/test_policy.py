@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.access.policy import ANONYMOUS, Actor, Binding, Target, Verb, allowed, reach
+from mizzen.access.policy import ANONYMOUS, Actor, Binding, Target, Verb, authorize, resolve_scope
 from tests.unit.access.reference import may
 
 VERBS: tuple[Verb, ...] = get_args(Verb)
 ADMIN = Actor("ann", admin=True)
 ANN = Actor("ann")
 MODEL = Target("default", "Model", "iris", models=frozenset({"iris"}))
-LOGS = Target("default", "InferenceModel", "iris-1", "logs", models=frozenset({"iris"}), called=frozenset({"iris-1"}))
+LOGS = Target(
+    "default", "InferenceModel", "iris-1", "logs", models=frozenset({"iris"}), extra_names=frozenset({"iris-1"})
+)
 
 ACTORS = (
     ADMIN,
@@ -36,13 +38,13 @@ TARGETS = (
     Target("default", "Model", "iris", models=frozenset({"iris"}), alias="prod"),
     Target("default", "Model", "iris", models=frozenset({"iris"}), alias="test"),
     Target("default", "Model", "rose", models=frozenset({"rose"})),
-    Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"})),
-    Target("default", "InferenceModel", "rose", "monitor", frozenset({"iris"}), called=frozenset({"rose"})),
+    Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), extra_names=frozenset({"rose"})),
+    Target("default", "InferenceModel", "rose", "monitor", frozenset({"iris"}), extra_names=frozenset({"rose"})),
     Target("default", "RoleBinding", "team"),
     Target("default", "RoleBinding", "of-iris", models=frozenset({"iris"})),
     Target("default", "Workload", "iris-1.1", models=frozenset({"iris"})),
-    Target("default", "Revision", "model.iris.1", models=frozenset({"iris"}), tells_of="Model"),
-    Target("default", "Revision", "rolebinding.team.1", tells_of="RoleBinding"),
+    Target("default", "Revision", "model.iris.1", models=frozenset({"iris"}), involved_kind="Model"),
+    Target("default", "Revision", "rolebinding.team.1", involved_kind="RoleBinding"),
     Target("default", "Secret", "keys"),
     Target("default", "Namespace", "default"),
     Target("other", "Namespace", "other"),
@@ -67,7 +69,7 @@ some_bindings = st.lists(st.sampled_from(BINDINGS), max_size=6)
 def test_every_single_binding_gives_what_the_reference_says() -> None:
     for actor, verb, target, anonymous in product(ACTORS, VERBS, TARGETS, (True, False)):
         for bindings in ([], *([binding] for binding in BINDINGS)):
-            verdict = allowed(actor, verb, target, bindings, anonymous=anonymous)
+            verdict = authorize(actor, verb, target, bindings, anonymous=anonymous)
             expected = may(actor, verb, target, bindings, anonymous=anonymous)
             assert verdict.allowed is expected, (actor, verb, target, bindings, anonymous)
             assert verdict.reason
@@ -78,15 +80,15 @@ def test_several_bindings_give_what_the_reference_says(
     actor: Actor, verb: Verb, target: Target, bindings: list[Binding], anonymous: bool
 ) -> None:
     expected = may(actor, verb, target, bindings, anonymous=anonymous)
-    assert allowed(actor, verb, target, bindings, anonymous=anonymous).allowed is expected
+    assert authorize(actor, verb, target, bindings, anonymous=anonymous).allowed is expected
 
 
 @given(st.sampled_from(ACTORS), st.sampled_from(VERBS), st.sampled_from(TARGETS), some_bindings, st.booleans())
 def test_one_more_binding_never_takes_a_right_away(
     actor: Actor, verb: Verb, target: Target, bindings: list[Binding], anonymous: bool
 ) -> None:
-    if allowed(actor, verb, target, bindings[1:], anonymous=anonymous).allowed:
-        assert allowed(actor, verb, target, bindings, anonymous=anonymous).allowed
+    if authorize(actor, verb, target, bindings[1:], anonymous=anonymous).allowed:
+        assert authorize(actor, verb, target, bindings, anonymous=anonymous).allowed
 
 
 @given(st.sampled_from(ACTORS), st.sampled_from(VERBS), some_bindings, st.booleans(), st.sampled_from(["", "default"]))
@@ -97,55 +99,55 @@ def test_a_list_shows_exactly_what_may_be_read_one_by_one(
         ("Model", ""), ("InferenceModel", ""), ("InferenceModel", "logs"), ("Secret", ""), ("RoleBinding", ""),
         ("Workload", ""), ("Revision", ""), ("Namespace", ""),
     ):  # fmt: skip
-        found = reach(actor, verb, namespace, kind, bindings, anonymous=anonymous, subresource=subresource)
+        found = resolve_scope(actor, verb, namespace, kind, bindings, anonymous=anonymous, subresource=subresource)
         assert found.reason
         for target in TARGETS:
             listed = target.kind == kind and target.name and target.subresource == subresource and not target.alias
             if listed and namespace in ("", target.namespace):
-                one = allowed(actor, verb, target, bindings, anonymous=anonymous).allowed
+                one = authorize(actor, verb, target, bindings, anonymous=anonymous).allowed
                 assert found.covers(target) is one
-                assert found.something or not one
+                assert found.has_any or not one
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("anonymous", [True, False])
 def test_whoever_has_no_binding_has_the_rights_of_a_stranger(verb: Verb, anonymous: bool) -> None:
     for target in (MODEL, LOGS, Target("default", "Secret", "keys")):
-        verdict = allowed(ANN, verb, target, (), anonymous=anonymous)
-        assert verdict.allowed is allowed(ANONYMOUS, verb, target, (), anonymous=anonymous).allowed
+        verdict = authorize(ANN, verb, target, (), anonymous=anonymous)
+        assert verdict.allowed is authorize(ANONYMOUS, verb, target, (), anonymous=anonymous).allowed
         if not verdict.allowed:  # a token would not help them: they have one
             assert "token" not in verdict.reason
             assert verdict.reason.startswith(f"ann may not {verb}")
 
 
 def test_nobody_changes_a_model_by_owning_a_name_of_its_server() -> None:
-    server = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"}))
+    server = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), extra_names=frozenset({"rose"}))
     on_its_name = [Binding("b", "default", frozenset({"ann"}), frozenset({"admin"}), "rose")]
-    assert allowed(ANN, "read", server, on_its_name, anonymous=False).allowed
-    assert not allowed(ANN, "write", server, on_its_name, anonymous=False).allowed
+    assert authorize(ANN, "read", server, on_its_name, anonymous=False).allowed
+    assert not authorize(ANN, "write", server, on_its_name, anonymous=False).allowed
 
 
 def test_a_refusal_says_what_was_refused_and_what_to_do() -> None:
     def refused(actor: Actor, verb: Verb, target: Target, *bindings: Binding) -> str:
-        verdict = allowed(actor, verb, target, bindings, anonymous=False)
+        verdict = authorize(actor, verb, target, bindings, anonymous=False)
         assert not verdict.allowed
         return verdict.reason
 
     assert refused(ANONYMOUS, "write", MODEL).startswith("to write Model/iris in namespace default needs a token: set")
     assert "InferenceModel/iris-1/logs" in refused(ANONYMOUS, "read", LOGS)
     assert refused(ANN, "write", MODEL) == (
-        "ann may not write Model/iris in namespace default: no RoleBinding lets them; "
-        "an admin of it can allow it: mizzen permit ann write iris"
+        "ann may not write Model/iris in namespace default: no RoleBinding allows it; "
+        "an admin of it can grant this: mizzen permit ann write iris"
     )
     reader = Binding("b", "default", frozenset({"ann"}), frozenset({"read", "predict"}), "iris")
-    assert "their RoleBindings give read and predict only" in refused(ANN, "write", MODEL, reader)
+    assert "their RoleBindings grant only read and predict" in refused(ANN, "write", MODEL, reader)
     alias = Target("lab", "Model", "iris", models=frozenset({"iris"}), alias="prod")
     assert refused(ANN, "predict", alias).endswith("mizzen permit ann predict iris@prod --namespace lab")
     assert refused(ANN, "write", Target("lab", "Secret", "keys")).endswith("mizzen permit ann write namespace/lab")
-    assert refused(ANN, "admin", Target("", "User")) == "ann may not manage users: that is for admins of the plane"
+    assert refused(ANN, "admin", Target("", "User")) == "ann may not manage users: only admins of the plane may do that"
     assert refused(ANONYMOUS, "admin", Target("", "User", "bob")).startswith("to manage user bob needs a token")
     audit = refused(ANN, "admin", Target("", "AuditEntry"))
-    assert audit == "ann may not read the audit: that is for admins of the plane"
+    assert audit == "ann may not read the audit: only admins of the plane may do that"
     assert "may not read the audit of namespace lab: " in refused(ANN, "admin", Target("lab", "AuditEntry"))
 
 
@@ -155,30 +157,30 @@ def test_who_may_not_read_something_cannot_tell_whether_it_is_there(
 ) -> None:
     """Nor what it belongs to: `rose` serves the model iris."""
     named = Target("default", "InferenceModel", "rose", models=frozenset({"rose"}))
-    there = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"}))
-    if allowed(actor, "read", there, bindings, anonymous=False).allowed:
+    there = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), extra_names=frozenset({"rose"}))
+    if authorize(actor, "read", there, bindings, anonymous=False).allowed:
         return
-    verdict = allowed(actor, verb, there, bindings, anonymous=False, named=named)
+    verdict = authorize(actor, verb, there, bindings, anonymous=False, named=named)
     if not verdict.allowed:
-        assert verdict == allowed(actor, verb, named, bindings, anonymous=False)
+        assert verdict == authorize(actor, verb, named, bindings, anonymous=False)
         assert "iris" not in verdict.reason
 
 
 def test_who_may_read_something_is_told_what_else_they_need() -> None:
-    there = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), called=frozenset({"rose"}))
+    there = Target("default", "InferenceModel", "rose", models=frozenset({"iris"}), extra_names=frozenset({"rose"}))
     reader = Binding("b", "default", frozenset({"ann"}), frozenset({"read"}), "iris")
     named = Target("default", "InferenceModel", "rose", models=frozenset({"rose"}))
-    verdict = allowed(ANN, "write", there, [reader], anonymous=False, named=named)
+    verdict = authorize(ANN, "write", there, [reader], anonymous=False, named=named)
     assert verdict.reason.endswith("mizzen permit ann write iris")
 
 
 def test_a_refusal_does_not_repeat_names_of_any_length() -> None:
-    verdict = allowed(ANONYMOUS, "read", Target("n" * 9999, "Model", "x" * 9999), (), anonymous=False)
+    verdict = authorize(ANONYMOUS, "read", Target("n" * 9999, "Model", "x" * 9999), (), anonymous=False)
     assert len(verdict.reason) < 512
 
 
 def test_an_allowance_says_what_it_rests_on() -> None:
     binding = Binding("team", "default", frozenset({"*"}), frozenset({"write"}), "iris")
-    reason = allowed(ANN, "read", MODEL, [binding], anonymous=False).reason
+    reason = authorize(ANN, "read", MODEL, [binding], anonymous=False).reason
     assert reason == "RoleBinding default/team lets ann read"
-    assert allowed(ADMIN, "admin", MODEL, (), anonymous=False).reason == "ann is an admin"
+    assert authorize(ADMIN, "admin", MODEL, (), anonymous=False).reason == "ann is an admin"

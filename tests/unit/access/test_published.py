@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.access import access_file
-from mizzen.access.access_file import Access, Grant, Issuer, Pass
+from mizzen.access.access_file import AccessFile, Grant, Issuer, TokenEntry
 from mizzen.access.policy import VERBS, Binding
 
 words = st.text(max_size=8)
@@ -23,12 +23,17 @@ bindings = st.builds(
     words,
 )
 accesses = st.builds(
-    Access,
+    AccessFile,
     serial=st.integers(0, 2**40),
     anonymous=st.booleans(),
     passes=st.lists(
         st.builds(
-            Pass, digest=words, id=words, principal=words, admin=st.booleans(), expires=st.none() | st.floats(0, 1e11)
+            TokenEntry,
+            digest=words,
+            id=words,
+            principal=words,
+            admin=st.booleans(),
+            expires=st.none() | st.floats(0, 1e11),
         ),
         max_size=3,
     ).map(tuple),
@@ -42,7 +47,7 @@ accesses = st.builds(
 
 
 @given(accesses)
-def test_it_is_read_as_it_was_written(access: Access) -> None:
+def test_it_is_read_as_it_was_written(access: AccessFile) -> None:
     assert access_file.decode(access_file.encode(access)) == access
 
 
@@ -60,8 +65,8 @@ def test_what_is_something_else_is_refused(content: bytes) -> None:
 
 
 def test_nothing_of_a_token_shows_itself() -> None:
-    one = Pass(digest="d" * 64, id="t1", principal="ann")
-    assert "ddd" not in repr(Access(passes=(one,)))
-    assert json.loads(access_file.encode(Access(passes=(one,)))) == {
+    one = TokenEntry(digest="d" * 64, id="t1", principal="ann")
+    assert "ddd" not in repr(AccessFile(passes=(one,)))
+    assert json.loads(access_file.encode(AccessFile(passes=(one,)))) == {
         "passes": [{"digest": "d" * 64, "id": "t1", "principal": "ann"}]
     }

@@ -20,7 +20,7 @@ import pytest
 
 from mizzen.backups import create, documents, snapshot
 from mizzen.backups import folder as backups_folder
-from mizzen.backups.create import Wanted
+from mizzen.backups.create import BackupRequest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, Expired, NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
@@ -142,7 +142,7 @@ def test_what_is_deleted_meanwhile_is_there_until_the_end(tmp_path: Path) -> Non
             if what == "files":  # the snapshot is taken
                 removed.append(blobs.remove(digest, tomorrow))
 
-    create.to_file(Wanted(there, TAKEN), tmp_path / "b.tar", Deleting())
+    create.to_file(BackupRequest(there, TAKEN), tmp_path / "b.tar", Deleting())
     assert removed == [False]
     restore(tmp_path / "b.tar", tmp_path / "again")
     assert FileBlobs(tmp_path / "again" / "blobs").head(digest).size == 3
@@ -172,7 +172,7 @@ def test_what_fails_leaves_nothing_and_keeps_the_last_one(tmp_path: Path) -> Non
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        create.to_file(Wanted(there, TAKEN), file, Interrupted())
+        create.to_file(BackupRequest(there, TAKEN), file, Interrupted())
     assert file.read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["b.tar", "data"]
 
@@ -185,7 +185,7 @@ def test_two_at_once_to_one_file(tmp_path: Path) -> None:
             with pytest.raises(Conflict, match="another backup"):
                 backup(there, tmp_path / "b.tar")
 
-    create.to_file(Wanted(there, TAKEN), tmp_path / "b.tar", Second())
+    create.to_file(BackupRequest(there, TAKEN), tmp_path / "b.tar", Second())
     restore(tmp_path / "b.tar", tmp_path / "again")
 
 
@@ -211,7 +211,7 @@ def test_no_plane_there(tmp_path: Path) -> None:
 
 def test_to_a_pipe(tmp_path: Path) -> None:
     stream = io.BytesIO()
-    create.to_stream(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), stream, Quiet())
+    create.to_stream(BackupRequest(data_dir(tmp_path / "data", b"one"), TAKEN), stream, Quiet())
     (tmp_path / "b.tar").write_bytes(stream.getvalue())
     restore(tmp_path / "b.tar", tmp_path / "again")
 
@@ -231,7 +231,7 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
     there = data_dir(tmp_path / "data", b"one", b"two")
     folder = tmp_path / "backups"
     folder.mkdir()
-    wanted = Wanted(there, TAKEN)
+    wanted = BackupRequest(there, TAKEN)
     first, _ = backups_folder.add(wanted, folder, Quiet())
     inodes = {path.name: path.stat().st_ino for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()}
     assert len(inodes) == 2
@@ -263,7 +263,7 @@ def test_in_a_folder_that_others_may_read_they_read_nothing(tmp_path: Path) -> N
     folder = tmp_path / "backups"
     folder.mkdir(mode=0o755)
     (folder / "blobs").mkdir(mode=0o755)
-    backups_folder.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
+    backups_folder.add(BackupRequest(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
     assert modes.pop("blobs") == 0o700
     assert set(modes.values()) == {0o600}
@@ -276,16 +276,16 @@ def test_of_two_planes_in_one_folder_each_keeps_its_own(tmp_path: Path) -> None:
     folder.mkdir()
     a, b = data_dir(tmp_path / "a", b"one"), data_dir(tmp_path / "b", b"two")
     older = folder / "mizzen-20200101T000000Z.tar"
-    old, _ = backups_folder.add(Wanted(a, TAKEN), folder, Quiet())
+    old, _ = backups_folder.add(BackupRequest(a, TAKEN), folder, Quiet())
     shutil.copy(old, older)
     for day in range(1, 4):
-        new, _ = backups_folder.add(Wanted(b, TAKEN + timedelta(days=day)), folder, Quiet(), keep=1)
+        new, _ = backups_folder.add(BackupRequest(b, TAKEN + timedelta(days=day)), folder, Quiet(), keep=1)
     assert backups_folder.backups(folder) == [older, old, new]
     with pytest.raises(Conflict, match="several planes") as refused:
         backups_folder.newest(folder)
     assert new.name in refused.value.hint
     restore(old, tmp_path / "again")
-    assert backups_folder.add(Wanted(tmp_path / "again", TAKEN + timedelta(days=9)), folder, Quiet(), keep=1)[
+    assert backups_folder.add(BackupRequest(tmp_path / "again", TAKEN + timedelta(days=9)), folder, Quiet(), keep=1)[
         0
     ].exists()
     assert not old.exists(), "a plane that was restored goes on with its backups"
@@ -298,7 +298,7 @@ def test_what_settings_name_comes_back_and_odd_names_are_told(tmp_path: Path) ->
     for name in ("certs/server.crt", "certs/server.key", "issuer.json", "tls/my cert.pem"):
         (there / name).write_text(name)
     keys = ("certs/server.crt", "./certs/server.key", "tls/ca.pem", "../elsewhere.pem")
-    wanted = Wanted(there, TAKEN, also=("issuer.json",), also_keys=keys)
+    wanted = BackupRequest(there, TAKEN, also=("issuer.json",), also_keys=keys)
     made = create.to_file(wanted, tmp_path / "b.tar", Quiet())
     assert sorted(made.left_out) == ["../elsewhere.pem", "tls/my cert.pem"]
     restore(tmp_path / "b.tar", tmp_path / "again")
@@ -312,7 +312,7 @@ def test_what_settings_name_comes_back_and_odd_names_are_told(tmp_path: Path) ->
 def test_blobs_beside_are_checked(tmp_path: Path) -> None:
     folder = tmp_path / "backups"
     folder.mkdir()
-    file, _ = backups_folder.add(Wanted(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
+    file, _ = backups_folder.add(BackupRequest(data_dir(tmp_path / "data", b"one"), TAKEN), folder, Quiet())
     [blob] = [path for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()]
     blob.chmod(0o600)
     blob.write_bytes(b"ONE")
@@ -350,7 +350,7 @@ def test_documents_come_back_with_the_files_that_they_name(tmp_path: Path) -> No
         if target.suffix:
             backup(there, target)
         else:
-            target, _ = backups_folder.add(Wanted(there, TAKEN), target, Quiet())  # noqa: PLW2901
+            target, _ = backups_folder.add(BackupRequest(there, TAKEN), target, Quiet())  # noqa: PLW2901
         again = tmp_path / f"again-{target.name}"
         assert restore(target, again).absent == ()
         back = FileBlobs(again / "blobs")

@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.backups import folder as backups_folder
 from mizzen.backups import snapshot, temp_files
-from mizzen.backups.create import Wanted
+from mizzen.backups.create import BackupRequest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Conflict, Forbidden, Unavailable
 from tests.unit.backups.folders import TAKEN, Quiet, backup, data_dir, names, restore
@@ -50,7 +50,7 @@ def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> None:
     left = sorted(path.name for path in folder.glob(".mizzen-*"))
     assert [name.rpartition(".")[2] for name in left] == ["db", "part"]
     with temp_files.of_file(folder / "mizzen-another.tar"):  # one that is being written is left alone
-        file, _ = backups_folder.add(Wanted(there, TAKEN + timedelta(days=1)), folder, Quiet())
+        file, _ = backups_folder.add(BackupRequest(there, TAKEN + timedelta(days=1)), folder, Quiet())
         assert {path.name for path in folder.glob(".mizzen-*")} == {
             ".mizzen-another.tar.db",
             ".mizzen-another.tar.part",
@@ -60,13 +60,13 @@ def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> None:
 
 def test_half_of_a_model_that_a_killed_backup_left_goes_once_nobody_writes(tmp_path: Path) -> None:
     there, folder = data_dir(tmp_path / "data", b"one"), tmp_path / "backups"
-    backups_folder.add(Wanted(there, TAKEN), folder, Quiet())
+    backups_folder.add(BackupRequest(there, TAKEN), folder, Quiet())
     left = folder / "blobs" / "incoming" / "half"
     left.write_bytes(b"on")
-    with FileBlobs(folder / "blobs").pinned():
-        backups_folder.add(Wanted(there, TAKEN + timedelta(days=1)), folder, Quiet())
+    with FileBlobs(folder / "blobs").pin():
+        backups_folder.add(BackupRequest(there, TAKEN + timedelta(days=1)), folder, Quiet())
     assert left.exists(), "it may be theirs"
-    backups_folder.add(Wanted(there, TAKEN + timedelta(days=2)), folder, Quiet())
+    backups_folder.add(BackupRequest(there, TAKEN + timedelta(days=2)), folder, Quiet())
     assert not left.exists()
 
 
@@ -108,14 +108,14 @@ def test_a_data_dir_is_no_place_for_backups(tmp_path: Path) -> None:
             backup(there, target)
     for folder in (there, tmp_path / "link", other):
         with pytest.raises(Conflict, match="is a data dir"):
-            backups_folder.add(Wanted(there, TAKEN), folder, Quiet(), keep=1)
+            backups_folder.add(BackupRequest(there, TAKEN), folder, Quiet(), keep=1)
     assert (names(there), names(other)) == before
 
 
 def test_all_may_be_named_from_where_one_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data_dir(tmp_path / "data", b"one")
     monkeypatch.chdir(tmp_path)
-    file, _ = backups_folder.add(Wanted(Path("data"), TAKEN), Path("some/backups"), Quiet(), keep=1)
+    file, _ = backups_folder.add(BackupRequest(Path("data"), TAKEN), Path("some/backups"), Quiet(), keep=1)
     restore(file, Path("again"))
     backup(Path("again"), Path("b.tar"))
     restore(Path("b.tar"), Path("and/again"))
@@ -134,7 +134,7 @@ def test_the_disk_that_is_full_is_named(tmp_path: Path) -> None:
         small.execute("PRAGMA max_page_count = 1")
         with (
             pytest.raises(Unavailable, match="/small has no room"),
-            snapshot._explained(tmp_path / "data" / "mizzen.db", tmp_path / "small" / "copy.db"),
+            snapshot._explain_errors(tmp_path / "data" / "mizzen.db", tmp_path / "small" / "copy.db"),
         ):
             small.execute("CREATE TABLE one (number)")
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.backups import archive
-from mizzen.backups.manifest import known
+from mizzen.backups.manifest import is_known
 from mizzen.errors import BadRequest, MizzenError
 from tests.unit.backups.folders import backup, data_dir, restore
 
@@ -95,7 +95,7 @@ def head(name: str, type_: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.T
     ],
 )  # fmt: skip
 def test_names_that_lead_elsewhere(place: Path, name: str) -> None:
-    assert not known(name)
+    assert not is_known(name)
     refused(place, made((head(name), b"data")))
 
 

@@ -12,31 +12,31 @@ from random import Random
 import pytest
 
 from mizzen.backups import create
-from mizzen.backups.create import Wanted
+from mizzen.backups.create import BackupRequest
 from mizzen.errors import BadRequest
 from mizzen.graph.bandits import Arm
 from mizzen.graph.table_types import Policy
 from mizzen.selection import state_db
-from mizzen.selection.state_db import Credit, Given, Score
+from mizzen.selection.state_db import Credit, FeedbackEntry, Score
 from tests.unit.backups.folders import TAKEN, Quiet, backup, data_dir, names, restore
 
 UID, NODE, ARMS = "u-1", "a", ("b", "c")
 POLICY = Policy(name="egreedy", epsilon=0.1)
 
 
-def feedback(number: int, arm: str = "b") -> Given:
+def feedback(number: int, arm: str = "b") -> FeedbackEntry:
     credit = Credit(NODE, POLICY, ARMS, arm, 0.9, "")
-    return Given(UID, f"id-{number}", b"d", 1.0, float(number), [credit], [Score(arm, "1", 1.0, None)])
+    return FeedbackEntry(UID, f"id-{number}", b"d", 1.0, float(number), [credit], [Score(arm, "1", 1.0, None)])
 
 
-def give(folder: Path, *given: Given) -> list[state_db.Outcome]:
-    with closing(state_db.opened(folder / state_db.FILE)) as connection:
-        return state_db.take(connection, given, Random(1))
+def give(folder: Path, *given: FeedbackEntry) -> list[state_db.FeedbackOutcome]:
+    with closing(state_db.open_db(folder / state_db.FILE)) as connection:
+        return state_db.record_feedback(connection, given, Random(1))
 
 
 def arm(folder: Path, name: str = "b") -> Arm:
-    with closing(state_db.opened(folder / state_db.FILE)) as connection:
-        found = state_db.state(connection, UID, NODE, "")
+    with closing(state_db.open_db(folder / state_db.FILE)) as connection:
+        found = state_db.read_state(connection, UID, NODE, "")
     assert found is not None
     return found.arms[name]
 
@@ -50,8 +50,8 @@ def test_what_is_learnt_comes_back_and_is_learnt_once(tmp_path: Path) -> None:
     again = tmp_path / "again"
     assert arm(again) == Arm(2, 2.0)
     assert arm(again, "c") == Arm(1, 1.0)
-    with closing(state_db.opened(again / state_db.FILE)) as connection:
-        assert [each.rewards for each in state_db.qualities(connection, UID)] == [2, 1]
+    with closing(state_db.open_db(again / state_db.FILE)) as connection:
+        assert [each.rewards for each in state_db.list_qualities(connection, UID)] == [2, 1]
     # Which feedback was given comes back, too: who sends it again is not counted twice.
     assert give(again, feedback(2), feedback(4)) == ["repeated", "counted"]
     assert names(tmp_path).isdisjoint({".b.tar.part", ".b.tar.db"})
@@ -68,8 +68,8 @@ def test_a_plane_that_learnt_nothing(tmp_path: Path) -> None:
 def test_a_log_that_was_not_written_back_is_part_of_it(tmp_path: Path) -> None:
     """As a gateway that was killed leaves it: all it acknowledged is in the log beside the file, and in the backup."""
     there = data_dir(tmp_path / "data", b"one")
-    with closing(state_db.opened(there / state_db.FILE)) as writer:
-        state_db.take(writer, [feedback(1)], Random(1))
+    with closing(state_db.open_db(there / state_db.FILE)) as writer:
+        state_db.record_feedback(writer, [feedback(1)], Random(1))
         assert (there / f"{state_db.FILE}-wal").stat().st_size
         backup(there, tmp_path / "b.tar")
     restore(tmp_path / "b.tar", tmp_path / "again")
@@ -84,9 +84,9 @@ def test_all_that_was_acknowledged_before_and_one_moment(tmp_path: Path) -> None
 
     def write() -> None:
         nonlocal acknowledged
-        with closing(state_db.opened(there / state_db.FILE)) as connection:
+        with closing(state_db.open_db(there / state_db.FILE)) as connection:
             while not stop.is_set():
-                state_db.take(connection, [feedback(acknowledged + 1)], Random(1))
+                state_db.record_feedback(connection, [feedback(acknowledged + 1)], Random(1))
                 acknowledged += 1
 
     writing = threading.Thread(target=write)
@@ -99,9 +99,9 @@ def test_all_that_was_acknowledged_before_and_one_moment(tmp_path: Path) -> None
             promised = acknowledged
             backup(there, tmp_path / f"{number}.tar")
             restore(tmp_path / f"{number}.tar", tmp_path / str(number))
-            with closing(state_db.opened(tmp_path / str(number) / state_db.FILE)) as found:
+            with closing(state_db.open_db(tmp_path / str(number) / state_db.FILE)) as found:
                 [(given,)] = found.execute("SELECT count(*) FROM given").fetchall()
-                [quality] = state_db.qualities(found, UID)
+                [quality] = state_db.list_qualities(found, UID)
             assert promised <= given
             assert arm(tmp_path / str(number)) == Arm(given, float(given))
             assert quality.rewards == given
@@ -117,7 +117,7 @@ def test_records_of_answers_stay_behind(tmp_path: Path) -> None:
     segment.write_bytes(b"of this machine")
     odd = segment.with_name("named-in-settings.json")
     odd.write_text("{}")
-    wanted = Wanted(there, TAKEN, also=(odd.relative_to(there).as_posix(),))
+    wanted = BackupRequest(there, TAKEN, also=(odd.relative_to(there).as_posix(),))
     made = create.to_file(wanted, tmp_path / "b.tar", Quiet())
     assert made.left_out == (f"records/{UID}/0/named-in-settings.json",)
     restore(tmp_path / "b.tar", tmp_path / "again")

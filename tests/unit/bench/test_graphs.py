@@ -50,7 +50,7 @@ def test_the_members_say_of_the_row_what_is_expected_of_them(tmp_path: Path) -> 
 @pytest.mark.parametrize("nodes", [*graphs.SHAPES.values(), *(make(3) for make in graphs.BUILDERS.values())])
 def test_graphs_are_graphs(nodes: members.Nodes) -> None:
     spec = MLGraphSpec.model_validate(members.graph("g", nodes)["spec"])
-    assert [node.name for node in spec.ordered()] == [node["name"] for node in nodes]
+    assert [node.name for node in spec.nodes_in_order()] == [node["name"] for node in nodes]
 
 
 def test_graphs_are_as_large_as_they_say() -> None:

@@ -181,7 +181,7 @@ def test_credentials_go_to_their_own_host_alone(tmp_path: Path, site: Site) -> N
     url = site.url.replace("//", "//ann:s3cret@")
     assert fetch(tmp_path, f"{url}/x") == DATA
     assert [asked[2] is not None for asked in site.asked] == [True, False]
-    assert "s3cret" not in download.shown(f"{url}/x")
+    assert "s3cret" not in download.redact_url(f"{url}/x")
     with pytest.raises(Invalid) as refused:
         fetch(tmp_path, f"{url}/none", "0" * 64)
     assert "s3cret" not in str(refused.value)
@@ -198,7 +198,7 @@ def test_credentials_go_to_their_own_host_alone(tmp_path: Path, site: Site) -> N
     ],
 )
 def test_of_a_query_only_names_are_shown(url: str, wanted: str) -> None:
-    assert download.shown(url) == wanted
+    assert download.redact_url(url) == wanted
 
 
 def test_a_signature_is_sent_and_told_to_nobody(tmp_path: Path, site: Site) -> None:

@@ -95,10 +95,10 @@ def test_a_folder_is_read_when_it_is_finished(blobs: FileBlobs, tmp_path: Path) 
     (folder / "sub").mkdir(parents=True)
     (folder / "sub" / "model.bin").write_bytes(b"model")
     last = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    assert "changed less than 5 s ago" in str(folders.unfinished(folder, last + 4))
-    assert folders.unfinished(folder, last + 6) is None
+    assert "changed less than 5 s ago" in str(folders.why_unfinished(folder, last + 4))
+    assert folders.why_unfinished(folder, last + 6) is None
     (folder / "sub" / "more.part").write_bytes(b"half")
-    assert folders.unfinished(folder, last + 1000) == "sub/more.part is still being written"
+    assert folders.why_unfinished(folder, last + 1000) == "sub/more.part is still being written"
     (folder / ".complete").touch()
-    assert folders.unfinished(folder, last) is None
+    assert folders.why_unfinished(folder, last) is None
     assert [entry.path for entry in blobs.collect(folder)] == ["sub/model.bin", "sub/more.part"]

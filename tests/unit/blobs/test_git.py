@@ -61,7 +61,7 @@ def fetch(
     bounds = limits or Limits()
 
     async def main() -> tuple[str, tuple[Entry, ...]]:
-        async with git.fetched(
+        async with git.fetch_commit(
             git.repository(repo), ref, blobs.root / "incoming", most=bounds.upload_bytes, private=admin, admin=admin
         ) as checkout:
             intake = Intake(blobs.put, bounds, bounds.unpacked_bytes)
@@ -141,7 +141,7 @@ def test_a_name_is_pinned_to_its_addresses(address: str) -> None:
         server.listen()
         server.settimeout(60)
         port = server.getsockname()[1]
-        pinned = git._pinned("nowhere.invalid", port, [address])
+        pinned = git._resolve_option("nowhere.invalid", port, [address])
         command = ["git", "-c", f"http.curloptResolve={pinned}", "ls-remote", f"http://nowhere.invalid:{port}/x"]
         quiet = {"PATH": os.environ["PATH"], "GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
         with subprocess.Popen(command, env=quiet, stderr=subprocess.DEVNULL) as process:

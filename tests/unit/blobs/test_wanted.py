@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.blobs.fs.cancellable_thread import Wanted, in_thread
+from mizzen.blobs.fs.cancellable_thread import CancellableReader, in_thread
 from mizzen.blobs.fs.content import CHUNK
 from mizzen.blobs.limits import Limits
 from mizzen.errors import Invalid, Unavailable
@@ -26,7 +26,7 @@ def test_who_is_cancelled_waits_until_the_work_has_ended() -> None:
         begun.set()
         assert stop.wait(60)
         ended.set()
-        Wanted(io.BytesIO(b"x"), stop).read(1)
+        CancellableReader(io.BytesIO(b"x"), stop).read(1)
 
     async def main() -> None:
         task = asyncio.create_task(in_thread(work, "word"))

@@ -66,7 +66,7 @@ def test_predict_takes_rows_objects_whole_requests_files_and_stdin(plane: Plane)
 
 
 def test_predict_explains_what_it_cannot_read(plane: Plane) -> None:
-    failed(plane("predict", "iris", "--data", "{no", check=False), "--data is no JSON", "for example")
+    failed(plane("predict", "iris", "--data", "{no", check=False), "--data is not valid JSON", "for example")
     failed(plane("predict", "iris", "--data", "@none.json", check=False), "cannot read none.json")
     failed(plane("predict", "iris", "--data", '["a"]', check=False), "must be FP64: 'a' is no number")
     failed(plane("predict", "nobody", "--data", "[1]", check=False), "nobody")
@@ -90,7 +90,7 @@ def test_get_shows_tables_json_and_yaml(plane: Plane) -> None:
 def test_deploy_without_waiting_and_the_way_back(plane: Plane) -> None:
     plane.control.file("model.joblib")
     done = plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
-    assert "iris version 1 is starting as iris-1; when it is ready: mizzen promote iris 1" in done.stdout
+    assert "iris version 1 is starting as iris-1; once it is ready: mizzen promote iris 1" in done.stdout
     told = json.loads(plane("deploy", "model.joblib", "--name", "iris", "--no-wait", "-o", "json").stdout)
     assert told == {
         "model": "iris", "version": "2", "server": "iris-2", "url": f"{plane.inference.url}/v2/models/iris",
@@ -121,7 +121,7 @@ def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Pa
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     plane("logs", "iris-1")
-    assert plane("logs", "iris").stderr == "model 'iris' is served by iris-1, which printed this:\n"
+    assert plane("logs", "iris").stderr == "model 'iris' is served by iris-1, whose output follows:\n"
     failed(plane("logs", "nobody-1", check=False), "nobody-1")
     logs = tmp_path / ".mizzen" / "logs"
     here = ("--data-dir", ".mizzen")
@@ -132,11 +132,11 @@ def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Pa
     (logs / "0f3a.0.log").write_text("of a model")
     assert plane("logs", "gateway", "--tail", "2", *here).stdout == "two\nthree\n"
     failed(plane("logs", "plane", *here, check=False), no_log, "logs there: gateway-0\n")
-    failed(plane("logs", "access", *here, check=False), "no access log in", "a plane writes one unless")
+    failed(plane("logs", "access", *here, check=False), "no access log in", "set access_log to 'errors'")
     (logs / "access.gateway-0.log").write_text('{"time":"1"}\n')
     assert plane("logs", "access", *here).stdout == '{"time":"1"}\n'
     for name in ("access", "gateway", "plane"):  # MIZZEN_URL is set, and the files here are of whoever's plane
-        elsewhere = f"on its machine: 'mizzen logs {name} --data-dir DIR'"
+        elsewhere = f"run 'mizzen logs {name} --data-dir DIR' on the plane's machine"
         failed(plane("logs", name, check=False), f"the log of '{name}' is a file", elsewhere)
     failed(plane("logs", "acces", check=False), "acces", "did you mean 'access'?")
 
@@ -159,11 +159,11 @@ def test_a_version_is_served_again(plane: Plane) -> None:
 def test_a_served_model_is_deleted_with_its_servers_only_when_asked(plane: Plane) -> None:
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
-    failed(plane("delete", "model", "iris", check=False), "is in use", "a cascade ends these first: --cascade")
+    failed(plane("delete", "model", "iris", check=False), "is in use", "a cascade removes these first: --cascade")
     assert plane("delete", "model", "iris", "--cascade", "--no-wait").stdout == "model/iris deleted\n"
     assert plane.control.run(plane.control.store.get(Ref("Model", "iris"))).deleting
     wrong = plane("delete", "im", "iris-1", "--cascade", check=False)
-    assert (wrong.returncode, "is for a model" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "applies only to models" in wrong.stderr) == (2, True)
 
 
 def test_an_entrypoint_says_what_to_load_of_a_folder_or_file(plane: Plane) -> None:

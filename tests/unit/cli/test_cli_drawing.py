@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.cli.models import graph_edges, graph_layout
-from mizzen.cli.models.graph_drawing import Box, Line, cut, drawn
+from mizzen.cli.models.graph_drawing import Box, LabeledLine, draw, truncate
 
 Node = tuple[str, str, dict[str, str]]
 """Name, what it does, and its dependencies with the labels of the lines from them."""
@@ -17,8 +17,8 @@ Node = tuple[str, str, dict[str, str]]
 
 def picture(*nodes: Node, width: int = 100, dashed: str = "") -> str:
     boxes = [Box(name, (f"✓ {name}", does), dashed=name == dashed) for name, does, _ in nodes]
-    lines = [Line(source, name, label) for name, _, sources in nodes for source, label in sources.items()]
-    found = drawn(boxes, lines, width)
+    lines = [LabeledLine(source, name, label) for name, _, sources in nodes for source, label in sources.items()]
+    found = draw(boxes, lines, width)
     return "too wide" if found is None else "\n".join(found)
 
 
@@ -199,13 +199,13 @@ def test_a_huge_graph_is_given_up_soon() -> None:
 
 
 def test_long_words_are_cut() -> None:
-    assert cut("x" * 26) == "x" * 26
-    assert cut("x" * 27) == "x" * 25 + "…"
+    assert truncate("x" * 26) == "x" * 26
+    assert truncate("x" * 27) == "x" * 25 + "…"
     assert "…" in picture(("a", "a-service-far-away.example:8080/predict", {}))
 
 
 def test_lines_from_nowhere_are_left_out() -> None:
-    assert drawn([Box("a", ("a",))], [Line("b", "a"), Line("a", "b")], 80) == ["╭───╮", "│ a │", "╰───╯"]
+    assert draw([Box("a", ("a",))], [LabeledLine("b", "a"), LabeledLine("a", "b")], 80) == ["╭───╮", "│ a │", "╰───╯"]
 
 
 @st.composite
@@ -239,7 +239,7 @@ def test_nothing_is_lost(nodes: list[Node]) -> None:
 def test_boxes_stand_apart_and_lines_meet_only_where_they_belong(nodes: list[Node]) -> None:
     widths = {name: len(does) + 4 for name, does, _ in nodes}
     lines = [(source, name, 3) for name, _, sources in nodes for source in sources]
-    found = graph_layout.layered(widths, lines, 1000)
+    found = graph_layout.lay_out(widths, lines, 1000)
     assert found is not None
     for layer in found:
         for one, other in pairwise(layer):

@@ -70,13 +70,13 @@ def test_down_says_what_it_left(plane: Supervised) -> None:
     plane.running(f"{UID}.0")
     folder = plane.home.data_dir
     said = mizzen("down", "--keep-training", "--data-dir", ".", cwd=folder)
-    assert said.stdout == "ended plane, gateway-0, supervisor; 1 training process left running\n"
+    assert said.stdout == "stopped plane, gateway-0, supervisor; 1 training process left running\n"
     told = json.loads(mizzen("down", "--keep-training", "--data-dir", ".", "-o", "json", cwd=folder).stdout)
     assert told == {"ended": [], "left": ["1 training process"]}
     shown = mizzen("status", "--data-dir", ".", cwd=folder)
     assert shown.returncode != 0
-    assert "no plane runs in .; 1 training process of it left running" in shown.stderr
-    assert mizzen("down", "--data-dir", ".", cwd=folder).stdout.startswith(f"ended {UID}.0 (pid ")
+    assert "no plane runs in .; 1 training process left running" in shown.stderr
+    assert mizzen("down", "--data-dir", ".", cwd=folder).stdout.startswith(f"stopped {UID}.0 (pid ")
     assert nothing_runs(plane)
 
 
@@ -86,7 +86,7 @@ def test_a_start_that_fails_ends_nothing_that_trained_before(plane: Supervised) 
     stop.stop(plane.home, keep_training=True)
 
     def start(*processes: ProcessSpec) -> None:
-        with foreground._undone_on_failure(plane.home):
+        with foreground._stop_on_failure(plane.home):
             plane.start(plane.spec("plane"))
             for process in processes:
                 plane.apply(process)
@@ -118,7 +118,7 @@ def test_a_second_interrupt_kills(tmp_path: Path, capsys: pytest.CaptureFixture[
         with Interrupts() as interrupts:
             interrupts.collect()
             os.kill(os.getpid(), signal.SIGTERM)
-            assert interrupts.came.wait(60)
+            assert interrupts.received.wait(60)
 
             def again() -> None:
                 until(lambda: not running.home.info.exists())  # the first one is being followed
@@ -188,7 +188,7 @@ def test_signals_wait_for_the_end_of_what_must_not_be_interrupted() -> None:
     done = []
 
     def work() -> None:
-        with Interrupts() as interrupts, interrupts.held():
+        with Interrupts() as interrupts, interrupts.defer():
             os.kill(os.getpid(), signal.SIGINT)
             done.append("all of it")
 

@@ -190,7 +190,7 @@ def test_what_is_odd_is_told_of_refused_files_and_of_repeated_objects_too(plane:
     assert twice.stdout == "model/iris created\nmodel/iris unchanged\n"
     assert twice.stderr == (
         "warning: stdin:6: Model/iris: metadata.name: Model/iris is also in stdin:1; applied in this order, the last "
-        "one stays\n"
+        "one wins\n"
     )
 
 
@@ -300,8 +300,10 @@ def test_diff_of_versions_compares_fields_and_files(plane: Plane) -> None:
 
 def test_explain_tells_types_defaults_and_what_fields_mean(tmp_path: Path) -> None:
     whole = mizzen("explain", "im", cwd=tmp_path, check=True).stdout
-    assert whole.startswith("InferenceModel\n\n  One serving service: ")
-    assert mizzen("explain", "revision", cwd=tmp_path).stdout.startswith("Revision\n\n  One entry of history: ")
+    assert whole.startswith("InferenceModel\n\n  A served model: ")
+    assert mizzen("explain", "revision", cwd=tmp_path).stdout.startswith(
+        "Revision\n\n  One entry of an object's history: "
+    )
     metadata = mizzen("explain", "model.metadata", cwd=tmp_path, check=True).stdout
     assert metadata.startswith("Model.metadata\n")
     assert "  labels  <map of text to text>" in metadata
@@ -309,7 +311,7 @@ def test_explain_tells_types_defaults_and_what_fields_mean(tmp_path: Path) -> No
     assert "  modelName  <text, required>" in whole
     field = mizzen("explain", "inferencemodel.spec.batching.batchSize", cwd=tmp_path, check=True).stdout
     assert field.startswith("InferenceModel.batching.batchSize  <")
-    assert "call of the model" in field
+    assert "requests in one batch" in field
     status = mizzen("explain", "model.status.current", cwd=tmp_path, check=True).stdout
     assert "  version  <text" in status
     told = json.loads(mizzen("explain", "model.track", "-o", "json", cwd=tmp_path, check=True).stdout)

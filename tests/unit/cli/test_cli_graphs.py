@@ -122,7 +122,7 @@ def test_a_wide_graph_is_listed_with_few_words() -> None:
         [node("a"), *members, node("z", merge="mean")],
         [edge("a", each["name"]) for each in members] + [edge(each["name"], "z") for each in members],
     )
-    lines = list(graph_views.shown(wide, 120))
+    lines = list(graph_views.render_graph(wide, 120))
     assert lines[:3] == ["g · generation 3 · ready", "", "✓ a  passes on"]
     assert lines[3] == "  ✓ m0  iris:1  ← a"
     assert lines[-1] == "    ✓ z  mean  ← m0, m1, m2, m3, 24 more"
@@ -132,7 +132,7 @@ def test_a_wide_graph_is_listed_with_few_words() -> None:
 def test_without_traffic_what_is_to_pass_is_told() -> None:
     idle = view([node("a", route="split"), node("b", "x"), node("c", "y")],
                 [edge("a", "b", traffic=90), edge("a", "c", traffic=10)])  # fmt: skip
-    assert any(line.split() == ["▼", "90%", "▼", "10%"] for line in graph_views.shown(idle, 80))
+    assert any(line.split() == ["▼", "90%", "▼", "10%"] for line in graph_views.render_graph(idle, 80))
 
 
 @pytest.mark.parametrize(
@@ -144,22 +144,22 @@ def test_without_traffic_what_is_to_pass_is_told() -> None:
     ],
 )
 def test_what_a_node_does_is_told(more: dict[str, Any], does: str) -> None:
-    [box] = graph_views.boxes(view([node("a", "iris") | more], []))
+    [box] = graph_views.boxes_of(view([node("a", "iris") | more], []))
     assert box.lines == ("✓ a", does)
 
 
 def test_which_spec_is_shown_is_told() -> None:
-    assert graph_views.headline(view([], [], serving=2)) == "g · generation 3 · ready · generation 2 answers"
+    assert graph_views.format_headline(view([], [], serving=2)) == "g · generation 3 · ready · generation 2 answers"
     refused = view([], [], generation=2, serving=2)
-    assert graph_views.headline(refused).endswith("generation 2 answers · generation 3 is not accepted")
-    assert list(graph_views.shown(view([], [], serving=None, ready=False), 80))[-1] == (
-        "no spec of it was accepted yet; 'mizzen describe mlgraph g' says why"
+    assert graph_views.format_headline(refused).endswith("generation 2 answers · generation 3 is not accepted")
+    assert list(graph_views.render_graph(view([], [], serving=None, ready=False), 80))[-1] == (
+        "no spec was accepted yet; 'mizzen describe mlgraph g' shows why"
     )
 
 
 def test_members_that_differ_are_told() -> None:
     pairs = [{"one": "b", "other": "c", "count": 7, "mean": 0.25}]
-    told = list(graph_views.shown(view([node("m", disagreement=pairs)], []), 80))
+    told = list(graph_views.render_graph(view([node("m", disagreement=pairs)], []), 80))
     assert told[-1] == "b and c differ by 0.25 on average, over 7 answers"
 
 
@@ -261,14 +261,14 @@ def test_of_a_failing_request_one_sees_how_far_it_came(plane: Answers, tmp_path:
 def test_a_model_is_no_graph(plane: Answers, tmp_path: Path) -> None:
     plane.give["POST", "/v2/models/m/explain"] = 409, {"error": "'m' is no graph"}
     failed(asked(plane, tmp_path, "explain", "m", "-d", V2), "'m' is no graph")
-    failed(asked(plane, tmp_path, "explain", "m", "-d", "{"), "--data is no JSON")
+    failed(asked(plane, tmp_path, "explain", "m", "-d", "{"), "--data is not valid JSON")
 
 
 @pytest.mark.parametrize(
     ("began", "took", "whole"), [(0.0, 0.0, 0.0), (9.999, 0.001, 10.0), (10.0, 5.0, 10.0), (0.0, 10.0, 10.0)]
 )
 def test_bars_stay_in_their_columns(began: float, took: float, whole: float) -> None:
-    found = graph_views.bar(began, took, whole)
+    found = graph_views.render_bar(began, took, whole)
     assert len(found) == 30
     assert "█" in found
 
@@ -319,7 +319,7 @@ def test_a_graph_without_bandits_is_told_as_such(plane: Answers, tmp_path: Path)
     plane.give["GET", "/graph/g/state"] = 200, {**LEARNT, "nodes": [], "quality": []}
     done = asked(plane, tmp_path, "state", "g")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr.startswith("g has no bandit, and no feedback came")
+    assert done.stderr.startswith("g has no bandits and no feedback yet")
 
 
 def test_a_graph_that_is_not_there_is_an_error(plane: Answers, tmp_path: Path) -> None:
@@ -355,7 +355,7 @@ def test_describe_says_which_node_is_not_ready_and_why() -> None:
         "spec": {},
         "status": {"phase": "Pending", "nodes": nodes},
     }
-    told = list(describe.lines(resource, []))
+    told = list(describe.describe_lines(resource, []))
     at = told.index("Nodes: 1 of 2 ready")
     assert told[at - 2 : at] == ["Status", "  phase: Pending"]
     assert told[at + 1 :] == ["  ✓ a (v2)", "  ✗ b: nothing called 'iris' is served"]
@@ -363,9 +363,9 @@ def test_describe_says_which_node_is_not_ready_and_why() -> None:
 
 def test_top_tells_what_feedback_says_where_there_was_any() -> None:
     found = usage(model("iris", accuracy=0.9321, reward=None), model("rose", accuracy=None, reward=None))
-    [(_, rows), _] = top.tables(found, Sort.NAME)
+    [(_, rows), _] = top.build_tables(found, Sort.NAME)
     assert [row[-2:] for row in rows] == [("CPU", "ACCURACY"), ("0%", "0.932"), ("0%", "-")]
-    [(_, rows), _] = top.tables(usage(model("iris", accuracy=0.5, reward=0.25)), Sort.NAME)
+    [(_, rows), _] = top.build_tables(usage(model("iris", accuracy=0.5, reward=0.25)), Sort.NAME)
     assert [row[-2:] for row in rows] == [("ACCURACY", "REWARD"), ("0.500", "0.250")]
-    [(_, rows), _] = top.tables(usage(model("iris")), Sort.NAME)
+    [(_, rows), _] = top.build_tables(usage(model("iris")), Sort.NAME)
     assert rows[0][-1] == "CPU"

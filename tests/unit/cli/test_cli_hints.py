@@ -42,7 +42,9 @@ def test_who_asks_for_a_version_that_is_not_there_learns_which_are(plane: Plane,
 def test_versions_that_cannot_be_compared(plane: Plane) -> None:
     failed(plane("diff", "iris:1", "iris:99", check=False), "'iris' has no version 99", "its versions are 1, 2", code=2)
     failed(
-        plane("serve", "empty", "1", check=False), "no version 1", "it has none yet: 'mizzen version add empty PATH'"
+        plane("serve", "empty", "1", check=False),
+        "no version 1",
+        "it has no versions yet: 'mizzen version add empty PATH'",
     )
 
 
@@ -56,15 +58,15 @@ def test_versions_that_cannot_be_compared(plane: Plane) -> None:
         (("version", "add", "nosuch", "m.joblib"), "does not exist", "'mizzen model create nosuch'"),
         (("predict", "nosuch", "-d", "[1]"), "nosuch", "'mizzen get models' lists models"),
         (("predict", "iris", "-d", "[1]"), "iris", "it is registered but not served: 'mizzen serve iris 2'"),
-        (("predict", "empty", "-d", "[1]"), "empty", "it is a model without versions"),
+        (("predict", "empty", "-d", "[1]"), "empty", "the model has no versions"),
         (("predict", "iris:1", "-d", "[1]"), "iris", "it is registered but not served: 'mizzen serve iris 1'\n"),
         (("predict", "iris:9", "-d", "[1]"), "iris", "it is not registered: 'mizzen version list iris'"),
         (("predict", "iris@prod", "-d", "[1]"), "iris", "'mizzen alias list iris' lists its aliases"),
         (("predict", "iris@", "-d", "[1]"), "'iris@' names no version", "write model:version, model@alias or model"),
         (("rollback", "model/iris"), "was current before", "name one of 1, 2: 'mizzen rollback iris --to 2'"),
         (("token", "revoke", "ana", "zz"), "no token 'zz'", "'mizzen token list ana'"),
-        (("token", "create", "bob"), "no user 'bob'", "'mizzen user list' lists them"),
-        (("user", "delete", "bob"), "no user 'bob'", "'mizzen user list' lists them"),
+        (("token", "create", "bob"), "no user 'bob'", "'mizzen user list' lists users"),
+        (("user", "delete", "bob"), "no user 'bob'", "'mizzen user list' lists users"),
         (("user", "add", "ana"), "user 'ana' already exists", "'mizzen token create ana'"),
         (("permit", "ana", "read", "namespace/"), "'namespace/' names no namespace", "write namespace/default"),
         (("get", "modles"), "no kind 'modles'", "did you mean 'models'?"),
@@ -133,21 +135,21 @@ def test_aliases_are_listed(plane: Plane) -> None:
 def test_an_interrupted_upload_says_from_where_it_goes_on(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upload, "PIECE", 1000)
     plane.file("large.joblib", "x" * 4000)
-    tell, told = upload_progress.Sending.tell, []
+    tell, told = upload_progress.UploadProgress.tell, []
 
-    def interrupted(sent: upload_progress.Sending, done: int, total: int | None) -> None:
+    def interrupted(sent: upload_progress.UploadProgress, done: int, total: int | None) -> None:
         tell(sent, done, total)
         told.append(done)
         if done == 1000:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(upload_progress.Sending, "tell", interrupted)
+    monkeypatch.setattr(upload_progress.UploadProgress, "tell", interrupted)
     done = plane("version", "add", "empty", "large.joblib", check=False)
     assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "interrupted: nothing is registered; the same command goes on from 25%\n"
+    assert done.stderr == "interrupted: no version was registered; the same command continues from 25%\n"
     kept = max(told)
     told.clear()
-    monkeypatch.setattr(upload_progress.Sending, "tell", lambda sent, done, total: told.append(done))
+    monkeypatch.setattr(upload_progress.UploadProgress, "tell", lambda sent, done, total: told.append(done))
     assert plane("version", "add", "empty", "large.joblib").stdout == "version 1 of empty registered\n"
     assert told[0] == 0
     assert min(told[1:]) >= kept
@@ -177,11 +179,10 @@ def test_what_is_read_is_told_with_its_size(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     for name in ("a", "sub/b"):
         (tmp_path / name).write_text("x" * 1000)
-    assert upload_progress.described(tmp_path) == f"reading {tmp_path} (2.0 KB)"
-    assert upload_progress.described(tmp_path / "none") == f"reading {tmp_path / 'none'}"
-    assert upload_progress.described({"git": {"repo": "https://example.org/x.git"}}).endswith(
-        "fetches https://example.org/x.git"
-    )
+    assert upload_progress.describe_source(tmp_path) == f"reading {tmp_path} (2.0 KB)"
+    assert upload_progress.describe_source(tmp_path / "none") == f"reading {tmp_path / 'none'}"
+    git = {"git": {"repo": "https://example.org/x.git"}}
+    assert upload_progress.describe_source(git) == "fetching https://example.org/x.git"
 
 
 def test_a_refused_address_is_spoken_of_as_the_option_it_is(plane: Plane) -> None:
@@ -194,7 +195,9 @@ def test_a_refused_address_is_spoken_of_as_the_option_it_is(plane: Plane) -> Non
 def test_a_version_that_would_change_is_refused_in_words_for_both_doors(plane: Plane) -> None:
     plane.file("other.joblib", "other weights")
     refused = plane("version", "add", "iris", "other.joblib", "--version", "1", check=False)
-    failed(refused, "already exists", "versions never change; leave the version out to make the next one (over HTTP: ")
+    failed(
+        refused, "already exists", "versions are immutable; leave the version out to create the next one (over HTTP: "
+    )
 
 
 def test_a_key_without_value_and_nobody_to_ask(plane: Plane) -> None:

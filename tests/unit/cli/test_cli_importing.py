@@ -37,7 +37,7 @@ def test_a_file_is_printed_as_manifests_with_notes_beside(tmp_path: Path) -> Non
     assert yaml.safe_load(done.stdout)["spec"]["dag"][0] == {
         "name": "root", "route": {"split": {"traffic": {"old": 90, "new": 10}}},
     }  # fmt: skip
-    says = "note: graph.yaml:1: InferenceGraph/canary: spec.nodes: 'old' is to be served here: mizzen deploy PATH"
+    says = "note: graph.yaml:1: InferenceGraph/canary: spec.nodes: deploy 'old' here: mizzen deploy PATH"
     assert done.stderr.startswith(says)
     assert "error" not in done.stderr
 
@@ -62,12 +62,12 @@ def test_a_folder_with_other_things_in_it(tmp_path: Path) -> None:
         (tmp_path / "in" / name).write_text(text)
     done = mizzen("import", "-f", "in", cwd=tmp_path, check=True)
     assert yaml.safe_load(done.stdout)["metadata"] == {"name": "iris"}
-    assert "note: in/a.yaml:1: ConfigMap/c: only InferenceGraph and SeldonDeployment are turned" in done.stderr
+    assert "note: in/a.yaml:1: ConfigMap/c: only InferenceGraph and SeldonDeployment are imported" in done.stderr
     assert "error: in/c.yaml:1: not readable YAML" in done.stderr
 
 
 def test_nothing_turned_is_a_failure(tmp_path: Path) -> None:
-    failed(mizzen("import", "-f", "-", cwd=tmp_path, stdin=OTHER), "nothing was turned into an MLGraph")
+    failed(mizzen("import", "-f", "-", cwd=tmp_path, stdin=OTHER), "nothing was converted to an MLGraph")
     cyclic = GRAPH.replace("serviceName: new", "nodeName: root")
     failed(mizzen("import", "-f", "-", cwd=tmp_path, stdin=cyclic), "nodes call each other in a cycle: root -> root")
     failed(mizzen("import", "-f", "absent.yaml", cwd=tmp_path), "no file or folder 'absent.yaml'")

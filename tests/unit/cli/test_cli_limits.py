@@ -11,4 +11,6 @@ from tests.unit.cli.command import failed, mizzen
 
 @pytest.mark.parametrize("rate", ["nan", "inf"])
 def test_what_is_no_number_is_no_limit(tmp_path: Path, rate: str) -> None:
-    failed(mizzen("limit", "ann", "--per-second", rate, cwd=tmp_path), f"{rate} times a second is no limit", "--remove")
+    failed(
+        mizzen("limit", "ann", "--per-second", rate, cwd=tmp_path), f"must be a finite number, not {rate}", "--remove"
+    )

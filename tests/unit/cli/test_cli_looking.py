@@ -14,7 +14,7 @@ import yaml
 from mizzen.cli import output
 from mizzen.cli.objects.columns import Columns
 from mizzen.cli.objects.watch import _Lines
-from mizzen.cli.output import Listed
+from mizzen.cli.output import ListFormat
 from mizzen.kinds.schema import kind_names
 from mizzen.supervisor.protocol import Listener
 from tests.support.supervised import supervised
@@ -59,14 +59,14 @@ def test_a_kind_is_found_by_the_plural_of_its_other_name(plane: Plane) -> None:
 
 @pytest.mark.usefixtures("heard_interrupts")
 def test_a_name_that_is_not_there_is_waited_for_aloud(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-    say = output.say
+    say = output.write
 
     def interrupted(text: str) -> None:
         say(text)
         if text.startswith("iris"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(output, "say", interrupted)
+    monkeypatch.setattr(output, "write", interrupted)
     done = plane("get", "model", "iris", "nosuch", "-w", check=False)
     assert done.returncode == 130
     assert done.stderr == "no Model/nosuch yet; waiting\n"
@@ -74,11 +74,11 @@ def test_a_name_that_is_not_there_is_waited_for_aloud(plane: Plane, monkeypatch:
 
 
 def test_what_is_watched_on_its_way_out_is_told_of_once() -> None:
-    lines = _Lines(Columns(kind_names.find("model")), Listed.TABLE)
+    lines = _Lines(Columns(kind_names.find("model")), ListFormat.TABLE)
     item = {"metadata": {"name": "iris", "uid": "u"}}
     going = {"metadata": {"name": "iris", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     changes = ((item, False), (going, False), (going, False), (going, True))
-    told = [line.split() for one, deleted in changes for line in lines.of(one, deleted=deleted)]
+    told = [line.split() for one, deleted in changes for line in lines.format(one, deleted=deleted)]
     assert told[1:] == [["iris"], ["iris", "(deleting)"], ["iris", "(deleted)"]]
 
 

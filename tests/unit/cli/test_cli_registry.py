@@ -151,7 +151,7 @@ def test_any_object_has_a_history_and_goes_back_in_it(plane: Plane) -> None:
         plane("apply", "-f", "g.yaml")
     assert plane("rollback", "mlgraph/g").stdout == "mlgraph/g has the spec of revision 2\n"
     assert plane("rollback", "mlgraph/g", "--to", "1").stdout == "mlgraph/g has the spec of revision 1\n"
-    assert plane("rollback", "mlgraph/g", "--to", "1").stdout == "mlgraph/g had already the spec of revision 1\n"
+    assert plane("rollback", "mlgraph/g", "--to", "1").stdout == "mlgraph/g already had the spec of revision 1\n"
     table = rows(plane("history", "mlgraph/g").stdout)
     assert table[0] == ["REVISION", "TIME", "ACTOR", "ACTION", "SPEC", "CHANGED"]
     assert [(row[0], row[3], " ".join(row[4:])) for row in table[1:]] == [
@@ -226,7 +226,7 @@ def test_get_selects_by_labels_fields_and_namespace(plane: Plane) -> None:
     failed(plane("get", "models", "-l", "team in vision", check=False), "labelSelector", "write key=value")
     failed(plane("get", "models", "--field-selector", "spec.track=latest", check=False), "spec.track")
     wrong = plane("get", "model/iris", "-A", check=False)
-    assert (wrong.returncode, "a name says it all" in wrong.stderr) == (2, True)
+    assert (wrong.returncode, "names cannot be combined with selectors" in wrong.stderr) == (2, True)
 
 
 def test_who_owns_which_field_is_not_shown(plane: Plane) -> None:

@@ -33,14 +33,18 @@ def test_limits_are_given_changed_and_taken_away(plane: Plane) -> None:
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     done = plane("scale", "iris-1", "0-3", "--quiet", "60", "--no-wait")
-    assert done.stdout == "iris-1 has 0 to 3 replicas, as the load asks for\n"
+    assert done.stdout == "iris-1 has 0 to 3 replicas, depending on load\n"
     plane("scale", "iris-1", "1-5", "--target", "8", "--standby", "1", "--no-wait")
     assert spec(plane)["autoScale"] == {
         "minReplicas": 1, "maxReplicas": 5, "quietSeconds": 60.0, "target": 8, "standby": 1,
     }  # fmt: skip
     refused = plane("scale", "iris-1", "2", "--no-wait", check=False)
-    assert (refused.returncode, "follows the load" in refused.stderr, "--fixed" in refused.stderr) == (1, True, True)
-    assert plane("scale", "iris-1", "2", "--fixed", "--no-wait").stdout == "iris-1 is on its way to 2 replicas\n"
+    assert (refused.returncode, "is set by autoscaling" in refused.stderr, "--fixed" in refused.stderr) == (
+        1,
+        True,
+        True,
+    )
+    assert plane("scale", "iris-1", "2", "--fixed", "--no-wait").stdout == "iris-1 is scaling to 2 replicas\n"
     assert (spec(plane)["replicas"], "autoScale" in spec(plane)) == (2, False)
 
 

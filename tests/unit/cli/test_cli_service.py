@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.cli.host.systemd_unit import Unit
+from mizzen.cli.host.systemd_unit import UnitFile
 from mizzen.errors import Invalid
 from mizzen.supervisor import systemd_notify
 from tests.unit.cli.command import failed, mizzen
@@ -41,7 +41,7 @@ def test_of_the_machine(tmp_path: Path) -> None:
     assert told["WantedBy"] == "multi-user.target"
     failed(
         mizzen("service", "install", "--system", "--print", "--run-as", "nobody-at-all", cwd=tmp_path),
-        "there is no user nobody-at-all",
+        "user nobody-at-all does not exist",
     )
 
 
@@ -55,7 +55,7 @@ def test_systemd_reads_it(tmp_path: Path, user: str | None, name: str) -> None:
     command.write_text("#!/bin/sh\n")
     command.chmod(0o755)
     file = tmp_path / "mizzen-test.service"
-    file.write_text(Unit((str(command),), tmp_path / name, user).text())
+    file.write_text(UnitFile((str(command),), tmp_path / name, user).text())
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", str(file)],
         capture_output=True,
@@ -66,10 +66,10 @@ def test_systemd_reads_it(tmp_path: Path, user: str | None, name: str) -> None:
 
 
 def test_what_no_unit_can_hold(tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="cannot stand in a unit"):
-        Unit(("mizzen",), tmp_path / "two\nlines", None).text()
-    with pytest.raises(Invalid, match="cannot be run by systemd"):
-        Unit(('a"b',), tmp_path, None).text()
+    with pytest.raises(Invalid, match="cannot be used in a systemd unit"):
+        UnitFile(("mizzen",), tmp_path / "two\nlines", None).text()
+    with pytest.raises(Invalid, match="systemd cannot run"):
+        UnitFile(('a"b',), tmp_path, None).text()
 
 
 def test_install_and_uninstall(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_install_and_uninstall(tmp_path: Path) -> None:
     assert str(tmp_path / "other") in file.read_text()
     service("uninstall", "--user")
     assert not file.exists()
-    assert "there is no" in service("uninstall", "--user")
+    assert "does not exist" in service("uninstall", "--user")
 
 
 def test_settings_that_the_service_will_not_have_are_told_and_nothing_else_is(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_settings_that_the_service_will_not_have_are_told_and_nothing_else_is(tm
         "XDG_CONFIG_HOME": str(tmp_path / "config"), "MIZZEN_GATEWAYS": "2", "MIZZEN_TOKEN": "t", "MIZZEN_LAUNCHER": "m"
     }  # fmt: skip
     said = mizzen("service", "install", "--user", "--no-start", cwd=tmp_path, check=True, environ=environ).stderr
-    assert "warning: MIZZEN_GATEWAYS is not for the service" in said
+    assert "warning: the service ignores MIZZEN_GATEWAYS: " in said
 
 
 def test_a_unit_of_somebody_else_is_left_alone(tmp_path: Path) -> None:

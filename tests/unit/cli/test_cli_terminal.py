@@ -40,11 +40,11 @@ def printed(work: Callable[[], None]) -> str:
 @pytest.mark.parametrize(
     "work",
     [
-        lambda: output.fail(errors.ModelFailed(EVIL)),
+        lambda: output.write_error(errors.ModelFailed(EVIL)),
         lambda: output.note(EVIL),
-        lambda: output.say(f"{EVIL}: [1]"),
-        lambda: output.table(("NAME",), [(EVIL,)]),
-        lambda: output.say(EVIL, colours=True),
+        lambda: output.write(f"{EVIL}: [1]"),
+        lambda: output.write_table(("NAME",), [(EVIL,)]),
+        lambda: output.write(EVIL, colors=True),
     ],
 )
 def test_controls_are_shown_escaped(work: Callable[[], None]) -> None:
@@ -56,16 +56,16 @@ def test_controls_are_shown_escaped(work: Callable[[], None]) -> None:
 def test_lines_stay_lines_and_logs_keep_their_colours() -> None:
     assert printed(lambda: output.note("a\n\tb\r\nc")) == "a\n\tb\r\nc\n"
     line = "\x1b[1;31mred\x1b[0m \x1b[2J \x1b[38:5:1mx"
-    assert printed(lambda: output.say(line, colours=True)) == "\x1b[1;31mred\x1b[0m \\u001b[2J \x1b[38:5:1mx\n"
-    assert printed(lambda: output.say(line)).startswith(r"\u001b[1;31mred")
+    assert printed(lambda: output.write(line, colors=True)) == "\x1b[1;31mred\x1b[0m \\u001b[2J \x1b[38:5:1mx\n"
+    assert printed(lambda: output.write(line)).startswith(r"\u001b[1;31mred")
 
 
 def test_json_on_a_terminal_stays_json() -> None:
-    assert json.loads(printed(lambda: output.data({"name": EVIL}, output.Format.JSON))) == {"name": EVIL}
+    assert json.loads(printed(lambda: output.write_data({"name": EVIL}, output.Format.JSON))) == {"name": EVIL}
 
 
 def test_a_file_gets_the_text_as_it_is() -> None:
     file = io.StringIO()
     with contextlib.redirect_stdout(file):
-        output.say("a\x07b")
+        output.write("a\x07b")
     assert file.getvalue() == "a\x07b\n"

@@ -83,7 +83,7 @@ def test_nothing_served_is_said(plane: Answers, tmp_path: Path) -> None:
     plane.give["GET", "/usage"] = 200, usage()
     done = asked(plane, tmp_path, "--once")
     assert done.stdout.startswith("PROCESS")
-    assert done.stderr == "nothing is served: 'mizzen deploy FILE --name NAME' serves a model\n"
+    assert done.stderr == "no model is served: 'mizzen deploy FILE --name NAME' serves one\n"
 
 
 def test_it_is_told_as_data_in_order(plane: Answers, tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_it_is_told_as_data_in_order(plane: Answers, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sort", Sort)
 def test_every_order_has_its_field(sort: Sort) -> None:
-    names = [each["name"] for each in top.ordered([model("rose"), BUSY], sort)]
+    names = [each["name"] for each in top.sort_models([model("rose"), BUSY], sort)]
     assert names == ["iris", "rose"]
 
 
@@ -109,8 +109,8 @@ def test_without_a_plane_it_says_what_to_do(tmp_path: Path) -> None:
 )
 def test_a_narrow_terminal_gets_fewer_columns_instead_of_cut_ones(width: int, columns: int) -> None:
     found = usage(BUSY, model("rose"))
-    lines = next(rows for title, rows in top.tables(found, Sort.REQUESTS) if not title)
-    shown = top.fitting(lines, width)
+    lines = next(rows for title, rows in top.build_tables(found, Sort.REQUESTS) if not title)
+    shown = top.fit_columns(lines, width)
     assert (len(shown), len(shown[0])) == (len(lines), columns)
     assert (shown[0][:3], shown[1][:3]) == (("MODEL", "VERSION", "REQ/S"), ("iris", "1", "157"))
     console = Console(width=width, file=io.StringIO())
@@ -196,6 +196,6 @@ def test_the_screen_goes_on_when_the_plane_went_away_and_is_back(plane: Answers,
 def test_an_interrupt_leaves_the_terminal_as_it_was(plane: Answers, tmp_path: Path) -> None:
     plane.give["GET", "/usage"] = 200, usage()
     with screen(plane, tmp_path) as shown:
-        shown.until("nothing is served")
+        shown.until("no model is served")
         assert shown.press(b"\x03") == 130
         assert "Traceback" not in shown.seen

@@ -17,7 +17,7 @@ import yaml
 
 from mizzen.cli import output
 from mizzen.cli.training import views, watch
-from mizzen.cli.training.watch import Watching
+from mizzen.cli.training.watch import JobProgress
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
 from tests.support.planes import wait_until
@@ -145,7 +145,7 @@ def test_ctrl_c_leaves_the_job_running(plane: Plane, monkeypatch: pytest.MonkeyP
     done = plane("train", "start", "iris", "--code", "code", check=False)
     [id_] = jobs(plane)
     assert done.returncode == 130
-    left = f"job {id_} goes on; 'mizzen train logs {id_} -f' follows it, 'mizzen train stop {id_}' ends it"
+    left = f"job {id_} keeps running; 'mizzen train logs {id_} -f' follows it, 'mizzen train stop {id_}' stops it"
     assert done.stderr.endswith(f"interrupted: {left}\n")
     assert "terminated" not in plane("train", "show", id_, "-o", "json").stdout
 
@@ -191,7 +191,7 @@ def test_code_is_registered_to_be_trained_later(plane: Plane) -> None:
 
 
 def test_jobs_are_listed(plane: Plane) -> None:
-    assert "no job goes on" in plane("train", "list").stderr
+    assert "no job is running" in plane("train", "list").stderr
     first = started(plane)
     second = started(plane, "1")
     first.become("Failed", "Terminated", completionTime=ENDED)
@@ -269,7 +269,7 @@ def test_logs_are_read_in_part(plane: Plane) -> None:
 
 def test_checkpoints_are_listed_and_fetched(plane: Plane) -> None:
     job = started(plane)
-    assert plane("train", "checkpoints", job.id).stderr.startswith(f"no checkpoint of {job.id} is kept")
+    assert plane("train", "checkpoints", job.id).stderr.startswith(f"{job.id} has no checkpoints")
     first, second = job.save("a.joblib", step=1, loss=0.5), job.save("b.joblib", "more")
     titles, *rows = plane("train", "checkpoints", job.id).stdout.splitlines()
     assert titles.split() == ["ID", "NAME", "STEP", "METRICS", "SIZE", "AGE", "SERVED", "BY"]
@@ -287,15 +287,15 @@ def test_jobs_are_suspended_resumed_and_stopped(plane: Plane) -> None:
     job = started(plane)
     assert "is suspended" in plane("train", "suspend", job.id).stdout
     assert job.spec()["suspend"] is True
-    assert "goes on" in plane("train", "resume", job.id).stdout
+    assert "is resumed" in plane("train", "resume", job.id).stdout
     assert job.spec()["suspend"] is False
-    assert plane("train", "stop", job.id, "--no-wait").stdout == f"{job.id} is ending\n"
+    assert plane("train", "stop", job.id, "--no-wait").stdout == f"{job.id} is stopping\n"
     job.become("Failed", "Terminated", completionTime=ENDED)
-    assert plane("train", "stop", job.id).stdout == f"{job.id} is ended\n"
+    assert plane("train", "stop", job.id).stdout == f"{job.id} is stopped\n"
     failed(plane("train", "suspend", job.id, check=False), "has ended")
     other = started(plane, "1")
     other.become("Succeeded", completionTime=ENDED)
-    assert plane("train", "stop", other.id).stdout == f"{other.id} had succeeded before\n"
+    assert plane("train", "stop", other.id).stdout == f"{other.id} had already succeeded\n"
 
 
 def view(step: int | None = None, total: int | None = None, state: str = "Running", **more: Any) -> dict[str, Any]:
@@ -304,49 +304,49 @@ def view(step: int | None = None, total: int | None = None, state: str = "Runnin
 
 
 def test_sparklines_go_from_the_lowest_to_the_highest() -> None:
-    assert views.sparkline([1, 2, 3, 4, 5, 6, 7, 8]) == "▁▂▃▄▅▆▇█"
-    assert views.sparkline([3, 3, 3]) == "▁▁▁"
-    assert views.sparkline([1]) == views.sparkline([]) == ""
-    assert views.sparkline([9, 1, float("nan"), 2], width=2) == "▁█"
+    assert views.render_sparkline([1, 2, 3, 4, 5, 6, 7, 8]) == "▁▂▃▄▅▆▇█"
+    assert views.render_sparkline([3, 3, 3]) == "▁▁▁"
+    assert views.render_sparkline([1]) == views.render_sparkline([]) == ""
+    assert views.render_sparkline([9, 1, float("nan"), 2], width=2) == "▁█"
 
 
 @pytest.mark.parametrize(("fraction", "drawn"), [(-1, "░░░░"), (0.5, "██░░"), (7, "████")])
 def test_bars_stay_within_their_width(fraction: float, drawn: str) -> None:
-    assert views.bar(fraction, 4) == drawn
+    assert views.render_bar(fraction, 4) == drawn
 
 
 def test_what_is_drawn_on_a_terminal() -> None:
-    watching = Watching()
-    assert watching.screen(80)[0].startswith("waiting for the plane")
+    watching = JobProgress()
+    assert watching.render(80)[0].startswith("waiting for the plane")
     for step, loss in ((1, 1.0), (2, 0.5), (2, 0.5), (3, 0.25)):
-        watching.see(view(step, 10, metrics={"loss": loss}, eta=70.0, completionTime=None))
-    watching.heard("[worker-0] one\n\n[worker-0] \x1b[2Jtwo\n")
-    headline, bar, metric, *log = watching.screen(80)
+        watching.update(view(step, 10, metrics={"loss": loss}, eta=70.0, completionTime=None))
+    watching.add_log("[worker-0] one\n\n[worker-0] \x1b[2Jtwo\n")
+    headline, bar, metric, *log = watching.render(80)
     assert headline.endswith(", 3/10 (30%), about 1 min 10 s left")
     assert bar == f"  {'█' * 15}{'░' * 35} 3/10 (30%)"
     assert metric.split() == ["loss", "0.25", "█▃▁"]
     assert log == ["  │ [worker-0] one", "  │ [worker-0] \\u001b[2Jtwo"], "what a log holds does not draw itself"
-    assert all(len(line) <= 20 for line in watching.screen(20))
+    assert all(len(line) <= 20 for line in watching.render(20))
 
 
 def test_lines_tell_of_a_new_state_at_once_and_of_steps_after_a_while() -> None:
-    watching = Watching()
+    watching = JobProgress()
     told = []
     for now, job in (
         (0.0, view(state="Queued", completionTime=None, startTime=None, message="waits for 2 of 2 processors")),
         (0.1, view(1, 9)), (0.2, view(2, 9)), (6.0, view(2, 9)), (6.1, view(3, 9)), (12.0, view(3, 9)),
     ):  # fmt: skip
-        watching.see(job)
-        told.append(watching.news(now))
+        watching.update(job)
+        told.append(watching.next_line(now))
     assert [bool(line) for line in told] == [True, True, False, True, False, True]
     assert told[0] == "j: queued · waits for 2 of 2 processors"
 
 
 def test_the_end_of_a_job_without_a_checkpoint_says_so() -> None:
-    assert "saved no checkpoint" in views.succeeded(view(state="Succeeded", checkpoints=0))
+    assert "saved no checkpoint" in views.describe_success(view(state="Succeeded", checkpoints=0))
     many = view(state="Succeeded", checkpoints=2, newestCheckpoint="j-1")
-    assert views.succeeded(many) == "j succeeded in 1 min 30 s; 2 checkpoints, the newest j-1"
-    assert watch.Watching().news(0.0) == ""
+    assert views.describe_success(many) == "j succeeded in 1 min 30 s; 2 checkpoints, the newest j-1"
+    assert watch.JobProgress().next_line(0.0) == ""
 
 
 def test_a_terminal_shows_how_it_goes_and_is_left_clean(plane: Plane) -> None:
@@ -364,7 +364,7 @@ def test_a_terminal_shows_how_it_goes_and_is_left_clean(plane: Plane) -> None:
             timer.start()
             return await watch.wait(client, ref, follow=None, tell=lambda _piece: looks.append(1))
 
-    text = printed(lambda: output.say(asyncio.run(wait())["state"]))
+    text = printed(lambda: output.write(asyncio.run(wait())["state"]))
     assert f"{job.id}: running" in text
     assert "1/4 (25%)" in text
     assert "│ [worker-0] epoch 1" in text

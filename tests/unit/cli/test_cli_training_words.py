@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.cli import output
 from mizzen.cli.training import views, watch
-from mizzen.cli.training.watch import Watching
+from mizzen.cli.training.watch import JobProgress
 from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
@@ -54,14 +54,14 @@ def of_evil() -> dict[str, Any]:
 
 def test_other_peoples_words_stay_within_their_place() -> None:
     saved = {"checkpoint_id": "c", "name": EVIL, "metrics": {EVIL: 1.0}, "served_by": []}
-    watching = Watching()
-    watching.see(of_evil())
+    watching = JobProgress()
+    watching.update(of_evil())
     lines = [
-        *views.described(of_evil(), [saved]),
-        *(cell for row in views.rows([of_evil()]) for cell in row),
+        *views.describe_job(of_evil(), [saved]),
+        *(cell for row in views.job_rows([of_evil()]) for cell in row),
         *(cell for row in views.checkpoint_rows([saved]) for cell in row),
-        *watching.screen(200),
-        views.line({**of_evil(), "state": "Running"}),
+        *watching.render(200),
+        views.format_line({**of_evil(), "state": "Running"}),
     ]
     for line in "\n".join(lines).split("\n"):
         assert line.isprintable(), line
@@ -76,7 +76,7 @@ def test_a_terminal_gets_the_colours_of_a_log_and_nothing_else(plane: Plane) -> 
     job.become("Succeeded", completionTime=ENDED)
     raw = plane("train", "logs", job.id).stdout
     assert raw == "[worker-0] \x1b[31mred\x1b[0m \x1b]0;title\x07 \x1b[2J\n", "for programs it is as it was printed"
-    text = printed(lambda: output.say(raw, nl=False, colours=True))
+    text = printed(lambda: output.write(raw, nl=False, colors=True))
     assert "\x1b[31mred\x1b[0m" in text
     assert text.count("\x1b") == 2
 
@@ -84,10 +84,10 @@ def test_a_terminal_gets_the_colours_of_a_log_and_nothing_else(plane: Plane) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--sha256", "9f"), "--sha256 is for --dataset"),
-        (("--secret", "bucket"), "--secret is for --dataset"),
-        (("--follow", "--no-wait"), "--follow needs the job's end"),
-        (("--env", "MIZZEN_X=1"), "'MIZZEN_X': names with MIZZEN_ are the plane's own"),
+        (("--sha256", "9f"), "--sha256 needs --dataset"),
+        (("--secret", "bucket"), "--secret needs --dataset"),
+        (("--follow", "--no-wait"), "--follow needs the end of training"),
+        (("--env", "MIZZEN_X=1"), "'MIZZEN_X': names that start with MIZZEN_ are reserved for the plane"),
         (("-p", "i=NaN"), "'i' is NaN or infinite"),
         (("-p", "i=[1, -Infinity]"), "'i' is NaN or infinite"),
         (("--params", '{"a": NaN}'), "'a' is NaN or infinite"),
@@ -142,11 +142,11 @@ def test_a_job_that_runs_is_not_looked_at_for_longer(plane: Plane) -> None:
     async def look() -> dict[str, Any]:
         async with Counting(locate.find(plane.control.url, TOKEN)) as client:
             ref = await client.find_job(job.id)
-            return await watch.begun(client, ref, {"state": "Created", "reason": ""})
+            return await watch.wait_started(client, ref, {"state": "Created", "reason": ""})
 
     job.become("Running")
     found = asyncio.run(look())
-    assert (found["state"], asked, watch.obstacle(found)) == ("Running", ["job"], "")
+    assert (found["state"], asked, watch.describe_obstacle(found)) == ("Running", ["job"], "")
 
 
 def test_what_a_job_left_is_told_when_its_record_is_gone(plane: Plane) -> None:
@@ -178,8 +178,8 @@ def test_a_job_that_saved_nothing_says_so(plane: Plane) -> None:
 def test_time_suspended_counts_from_the_suspension() -> None:
     since = {"type": "Suspended", "status": "True", "lastTransitionTime": "2026-01-31T13:00:00Z"}
     job = {"id": "j", "state": "Suspended", "startTime": BEGAN, "status": {"conditions": [since]}}
-    assert views.ran(job, datetime(2026, 1, 31, 13, 0, 7, tzinfo=UTC)) == 7.0
-    assert views.ran({**job, "state": "Running"}, datetime(2026, 1, 31, 13, 0, tzinfo=UTC)) == 3600.0
+    assert views.run_seconds(job, datetime(2026, 1, 31, 13, 0, 7, tzinfo=UTC)) == 7.0
+    assert views.run_seconds({**job, "state": "Running"}, datetime(2026, 1, 31, 13, 0, tzinfo=UTC)) == 3600.0
 
 
 def test_a_failure_is_told_once(plane: Plane) -> None:
@@ -220,12 +220,12 @@ def test_hints_speak_of_commands(plane: Plane) -> None:
 def test_a_checkpoint_is_vouched_for(plane: Plane) -> None:
     job = started(plane)
     saved = job.save("a.joblib")
-    shelf = plane.control.app.state.plane.shelf
+    shelf = plane.control.app.state.context.checkpoints
     [made] = shelf.all()
     shelf.remove(made)
     shelf.add(replace(made, trusted=False))
     told = plane("train", "checkpoints", job.id, "--trust", saved)
-    assert told.stdout == f"{saved} is trusted: what is in it may run\n"
+    assert told.stdout == f"{saved} is trusted: its contents may run\n"
     [item] = json.loads(plane("train", "checkpoints", job.id, "-o", "json").stdout)["items"]
     assert item["trusted"] is True
     done = plane("train", "checkpoints", job.id, "--trust", saved, "--get", saved, check=False)

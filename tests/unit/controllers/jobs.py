@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mizzen.controllers.training import decide
-from mizzen.controllers.training.admission_queue import Verdict
-from mizzen.controllers.training.facts import Saved, TrainingFacts
+from mizzen.controllers.training.admission_queue import Admission
+from mizzen.controllers.training.facts import SavedCheckpoints, TrainingFacts
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time, merge_conditions
 from mizzen.kinds.training import TrainingJobStatus
 from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import DIGEST, NOW, meta
 
-ADMITTED = Verdict(admitted=True)
+ADMITTED = Admission(admitted=True)
 KNOWN = Context()
 
 
@@ -86,7 +86,7 @@ class Set:
     """One job set, decided about again and again, as the loop would."""
 
     def __init__(self, resource: Resource, **facts: Any) -> None:
-        given: dict[str, Any] = {"version": code(), "verdict": ADMITTED, "saved": Saved()} | facts
+        given: dict[str, Any] = {"version": code(), "admission": ADMITTED, "saved": SavedCheckpoints()} | facts
         self.facts = TrainingFacts(resource, **given)
         self.now = NOW
 

@@ -24,10 +24,10 @@ from mizzen.controllers.monitors import MonitorFacts, Monitors
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.training import decide
-from mizzen.controllers.training.admission_queue import Shares
-from mizzen.controllers.training.controller import Training
+from mizzen.controllers.training.admission_queue import AdmissionQueue
+from mizzen.controllers.training.controller import TrainingJobs
 from mizzen.controllers.training.facts import TrainingFacts
-from mizzen.controllers.training.results import Results
+from mizzen.controllers.training.results import JobResults
 from mizzen.controllers.versions import VersionFacts, Versions
 from mizzen.controllers.workloads import WorkloadFacts, Workloads
 from mizzen.kinds import catalog
@@ -130,9 +130,9 @@ def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, capl
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
         known = Context()
         serving = (Serving("http://x", known), Graphs("http://x", known))
-        shares = Shares(1, 1, poke=lambda _: None)
-        results = Results(tmp_path, FileBlobs(tmp_path / "blobs").documents)
-        training = Training(known, shares, results, Lookup(*NOBODY), now=lambda: NOW)
+        shares = AdmissionQueue(1, 1, enqueue=lambda _: None)
+        results = JobResults(tmp_path, FileBlobs(tmp_path / "blobs").documents)
+        training = TrainingJobs(known, shares, results, Lookup(*NOBODY), now=lambda: NOW)
         working = (Models(known), Versions(known), *serving, training, _monitors(), Workloads(ScriptedEngine()))
         loop = Loop(
             store, [*working, *(Acceptance(kind, known, *NOBODY) for kind in acceptance.KINDS)], now=lambda: NOW
@@ -178,7 +178,7 @@ NAMING: dict[str, tuple[dict[str, Any], str]] = {
 
 
 def test_what_a_spec_waits_for_is_told_until_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, "AGAIN", 0.05)
+    monkeypatch.setattr(acceptance, "RECHECK_SECONDS", 0.05)
 
     async def main() -> None:
         ids = itertools.count()

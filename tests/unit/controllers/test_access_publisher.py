@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 
 from mizzen.access import access_file
-from mizzen.access.access_file import Access, Pass
-from mizzen.access.jwt import Key, Trust
-from mizzen.controllers.access_publisher import AccessPublisher, Vouching
+from mizzen.access.access_file import AccessFile, TokenEntry
+from mizzen.access.jwt import Key, TrustedIssuer
+from mizzen.controllers.access_publisher import AccessPublisher, IssuerWithKeys
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.server.auth.role_bindings import Bindings
+from mizzen.server.auth.role_bindings import RoleBindingCache
 from mizzen.stores.records.protocol import Principal, Token
 from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers.publishing import eventually, running
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-ADMIN = Pass(digest="a" * 64, id="admin-token", principal="admin", admin=True)
-TRUST = Trust("https://id.example", "mizzen", admin_group="wheel")
+ADMIN = TokenEntry(digest="a" * 64, id="admin-token", principal="admin", admin=True)
+TRUST = TrustedIssuer("https://id.example", "mizzen", admin_group="wheel")
 
 
 class Clock:
@@ -59,14 +59,14 @@ class Plane:
         self.path = folder / "access.json"
         self.clock = Clock()
 
-    def publisher(self, vouching: Vouching | None = None, **more: Any) -> AccessPublisher:
-        given: dict[str, Any] = {"look_every": 60.0, "anonymous": False, **more}
+    def publisher(self, vouching: IssuerWithKeys | None = None, **more: Any) -> AccessPublisher:
+        given: dict[str, Any] = {"check_interval": 60.0, "anonymous": False, **more}
         return AccessPublisher(
-            self.store, self.store.identities, Bindings(self.store).fresh, self.path,
-            admin=ADMIN, vouching=vouching, now=self.clock, **given,
+            self.store, self.store.identities, RoleBindingCache(self.store).current, self.path,
+            admin=ADMIN, trusted_issuer=vouching, now=self.clock, **given,
         )  # fmt: skip
 
-    def read(self) -> Access:
+    def read(self) -> AccessFile:
         return access_file.decode(self.path.read_bytes())
 
     async def user(self, name: str, expires: datetime | None = None) -> str:
@@ -125,26 +125,26 @@ async def test_the_file_says_who_has_which_rights(plane: Plane) -> None:
 async def test_it_is_settled_when_the_file_says_it(plane: Plane) -> None:
     publisher = plane.publisher()
     await publisher.publish()
-    await publisher.settled()
+    await publisher.wait_published()
     ann = await plane.user("ann")
-    await publisher.settled()
+    await publisher.wait_published()
     assert len(plane.read().passes) == 2
     await plane.store.identities.revoke_token(ann, NOW)
-    await publisher.settled()
+    await publisher.wait_published()
     assert len(plane.read().passes) == 1
     binding = await plane.permit("b1")
-    await publisher.settled()
+    await publisher.wait_published()
     assert len(plane.read().grants) == 1
     await plane.store.delete(binding.ref, "admin")
-    await publisher.settled()
+    await publisher.wait_published()
     assert plane.read().grants == ()
     await plane.user("ann")
     await plane.store.identities.remove_principal("ann", NOW)
-    await asyncio.gather(*(publisher.settled() for _ in range(10)))
+    await asyncio.gather(*(publisher.wait_published() for _ in range(10)))
     assert len(plane.read().passes) == 1
     written = plane.path.stat().st_ino
     await plane.store.create(Resource("Model", Meta("iris", "default"), {}), "admin")
-    await publisher.settled()
+    await publisher.wait_published()
     assert plane.path.stat().st_ino == written, "what gateways need not know costs nothing"
 
 
@@ -157,7 +157,7 @@ async def test_serials_grow_over_restarts_and_equal_states_are_not_written(plane
         assert not await publisher.publish()
         serials.append(plane.read().serial)
         await plane.user(f"user{number}")
-        await publisher.settled()
+        await publisher.wait_published()
         serials.append(plane.read().serial)
     assert serials == [1, 2, 2, 3, 3, 4]
 
@@ -180,7 +180,7 @@ async def test_what_changes_by_itself_is_followed(plane: Plane) -> None:
 @over_a_store
 async def test_tokens_that_ended_and_files_that_changed_are_noticed_by_looking(plane: Plane) -> None:
     await plane.user("ann", NOW + timedelta(hours=1))
-    async with running(plane.publisher(look_every=0.01)):
+    async with running(plane.publisher(check_interval=0.01)):
         await eventually(lambda: plane.path.exists() and len(plane.read().passes) == 2)
         plane.clock.time = NOW + timedelta(hours=1)
         await eventually(lambda: len(plane.read().passes) == 1)
@@ -200,7 +200,7 @@ async def test_an_issuers_keys_are_published_and_kept_over_a_restart(plane: Plan
         issuer = plane.read().issuer
         return [] if issuer is None else [str(key["kid"]) for key in issuer.keys]
 
-    publisher = plane.publisher(Vouching(TRUST, keys), fetch_every=0.01, look_every=0.01)
+    publisher = plane.publisher(IssuerWithKeys(TRUST, keys), fetch_interval=0.01, check_interval=0.01)
     async with running(publisher):
         await eventually(lambda: published_keys() == ["k1"])
         issuer = plane.read().issuer
@@ -208,12 +208,12 @@ async def test_an_issuers_keys_are_published_and_kept_over_a_restart(plane: Plan
         assert (issuer.issuer, issuer.audience, issuer.admin_group) == ("https://id.example", "mizzen", "wheel")
         keys.keys = ({"kid": "k2", "kty": "EC"},)
         await eventually(lambda: published_keys() == ["k2"])
-    await plane.publisher(Vouching(TRUST, keys)).publish()
+    await plane.publisher(IssuerWithKeys(TRUST, keys)).publish()
     assert published_keys() == ["k2"], "before they are fetched anew"
-    await plane.publisher(Vouching(replace(TRUST, issuer="https://other.example"), keys)).publish()
+    await plane.publisher(IssuerWithKeys(replace(TRUST, issuer="https://other.example"), keys)).publish()
     assert published_keys() == [], "of another issuer"
     keys.away = True
-    async with running(plane.publisher(Vouching(TRUST, keys), fetch_every=0.01, look_every=0.01)):
+    async with running(plane.publisher(IssuerWithKeys(TRUST, keys), fetch_interval=0.01, check_interval=0.01)):
         await eventually(lambda: published_keys() == [])
         keys.away = False
         await eventually(lambda: published_keys() == ["k2"])
@@ -225,15 +225,15 @@ async def test_what_cannot_be_written_is_not_settled(plane: Plane) -> None:
     publisher = plane.publisher()
     await plane.user("ann")
     with pytest.raises(Unavailable, match=r"access\.json cannot be written"):
-        await publisher.settled()
+        await publisher.wait_published()
     plane.path.rmdir()
-    await publisher.settled()
+    await publisher.wait_published()
     assert len(plane.read().passes) == 2
 
 
 @over_a_store
 async def test_a_store_that_cannot_be_read_leaves_the_file(plane: Plane) -> None:
-    plane.path.write_bytes(access_file.encode(Access(serial=7, passes=(ADMIN, ADMIN))))
+    plane.path.write_bytes(access_file.encode(AccessFile(serial=7, passes=(ADMIN, ADMIN))))
     failing = True
 
     async def bindings() -> tuple[()]:
@@ -243,11 +243,11 @@ async def test_a_store_that_cannot_be_read_leaves_the_file(plane: Plane) -> None
 
     publisher = AccessPublisher(
         plane.store, plane.store.identities, bindings, plane.path,
-        admin=ADMIN, anonymous=False, vouching=None, now=plane.clock, look_every=0.01,
+        admin=ADMIN, anonymous=False, trusted_issuer=None, now=plane.clock, check_interval=0.01,
     )  # fmt: skip
     async with running(publisher):
         with pytest.raises(Unavailable):
-            await publisher.settled()
+            await publisher.wait_published()
         assert plane.read().serial == 7
         failing = False
-        await eventually(lambda: plane.read() == Access(serial=8, passes=(ADMIN,)))
+        await eventually(lambda: plane.read() == AccessFile(serial=8, passes=(ADMIN,)))

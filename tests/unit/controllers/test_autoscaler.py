@@ -14,7 +14,7 @@ from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.protocol.gateway_files import demand, status_files
-from mizzen.protocol.gateway_files.demand import Asked, Demand
+from mizzen.protocol.gateway_files.demand import Demand, ServerDemand
 
 REF = Ref("InferenceModel", "im", "default")
 ID = "default/im"
@@ -31,13 +31,13 @@ class World:
         return Autoscaler(self.folder, self.poked.append, clock=lambda: self.now)
 
     def say(self, gateway: str = "gateway-0", *, pid: int | None = None, **asked: Any) -> None:
-        demand.write(self.folder, Demand(gateway, pid or os.getpid(), {ID: Asked(**asked)}))
+        demand.write(self.folder, Demand(gateway, pid or os.getpid(), {ID: ServerDemand(**asked)}))
 
     def pass_(self, seconds: float = 0.05) -> bool:
         """Was somebody told that another number is right?"""
         self.now += seconds
         self.poked.clear()
-        self.scaler.look()
+        self.scaler.poll()
         return self.poked == [REF]
 
     def count(self, recorded: int | None = None, *, proven: bool = True, **scale: Any) -> int | None:
@@ -163,11 +163,11 @@ def test_of_those_that_rest_none_is_looked_at(world: World) -> None:
     assert world.count(0, minReplicas=0) == 1
     demand.write(world.folder, Demand("gateway-0", os.getpid(), {}))
     assert not world.pass_(299.0)
-    assert world.scaler._restless
+    assert world.scaler._active
     assert world.pass_(1.1)
     assert world.count(1, minReplicas=0) == 0
     assert not world.pass_()
-    assert not world.scaler._restless
+    assert not world.scaler._active
 
 
 def test_a_file_that_is_no_note_is_passed_over(world: World) -> None:

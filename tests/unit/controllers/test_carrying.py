@@ -7,20 +7,20 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from mizzen.assemble.traffic_barrier import Carrying
-from mizzen.controllers.table_acks import Traffic
+from mizzen.assemble.traffic_barrier import TrafficBarrier
+from mizzen.controllers.table_acks import GatewayTraffic
 from mizzen.controllers.table_publisher import TablePublisher
 from mizzen.graph import table_types
 from mizzen.kinds.schema.resource import Resource
 from mizzen.protocol.gateway_files import table_acks
-from mizzen.protocol.gateway_files.table_acks import Taken
+from mizzen.protocol.gateway_files.table_acks import TableAck
 from mizzen.stores.sqlite.store import SqliteStore
 from tests.unit.controllers.objects import NOW, model
 from tests.unit.controllers.publishing import eventually, running
 
 
 def take(folder: Path, gateway: str, serial: int) -> None:
-    table_acks.write(folder, Taken(gateway, os.getpid(), serial))
+    table_acks.write(folder, TableAck(gateway, os.getpid(), serial))
 
 
 async def made_current(store: SqliteStore, name: str, version: str) -> Resource:
@@ -38,10 +38,10 @@ def test_it_is_waited_for_every_gateway(tmp_path: Path) -> None:
     async def main() -> None:
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: os.urandom(8).hex())
         loop = asyncio.get_running_loop()
-        traffic = Traffic(folder, clock=loop.time, patience=60.0)
-        tables = TablePublisher(store, path, published=traffic.published)
-        carried = Carrying(tables, traffic, patience=60.0)
-        assert not tables.says("1"), "nothing is published yet"
+        traffic = GatewayTraffic(folder, clock=loop.time, patience=60.0)
+        tables = TablePublisher(store, path, on_published=traffic.on_published)
+        carried = TrafficBarrier(tables, traffic, patience=60.0)
+        assert not tables.covers("1"), "nothing is published yet"
         async with running(tables):
             await eventually(path.exists)
             for gateway in ("gateway-0", "gateway-1"):
@@ -49,7 +49,7 @@ def test_it_is_waited_for_every_gateway(tmp_path: Path) -> None:
             moved = await made_current(store, "m", "1")
             at = moved.meta.resource_version
             waiting = asyncio.create_task(carried(at))
-            await eventually(lambda: tables.says(at))
+            await eventually(lambda: tables.covers(at))
             serial = table_types.decode(path.read_bytes()).serial
             assert serial >= int(at)
             take(folder, "gateway-0", serial)
@@ -69,15 +69,15 @@ def test_a_stuck_gateway_is_not_waited_for_without_end(tmp_path: Path) -> None:
     async def main() -> None:
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: os.urandom(8).hex())
         loop = asyncio.get_running_loop()
-        traffic = Traffic(folder, clock=loop.time, patience=3600.0)
-        tables = TablePublisher(store, tmp_path / "table.json", published=traffic.published)
+        traffic = GatewayTraffic(folder, clock=loop.time, patience=3600.0)
+        tables = TablePublisher(store, tmp_path / "table.json", on_published=traffic.on_published)
         take(folder, "gateway-0", 0)
         async with running(tables):
             moved = await made_current(store, "m", "1")
-            await eventually(lambda: tables.says(moved.meta.resource_version))
+            await eventually(lambda: tables.covers(moved.meta.resource_version))
             async with asyncio.timeout(60):
-                await Carrying(tables, traffic, patience=0.05)(moved.meta.resource_version)
-            assert not traffic.knows_newest()
+                await TrafficBarrier(tables, traffic, patience=0.05)(moved.meta.resource_version)
+            assert not traffic.is_current()
         await store.close()
 
     asyncio.run(main())

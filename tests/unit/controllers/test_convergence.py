@@ -115,7 +115,7 @@ def process(name: str, state: str, only: frozenset[str], *, hint: bool) -> Step:
         world.engine.happen(state, (name,), only=only)
         if hint:
             for each in world.engine.called((name,)):
-                world.loop.poke(Ref("Workload", each))
+                world.loop.enqueue(Ref("Workload", each))
 
     return step
 

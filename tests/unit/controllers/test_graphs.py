@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mizzen.controllers.graphs.callees import Neighbours
+from mizzen.controllers.graphs.callees import CalledObjects
 from mizzen.controllers.graphs.controller import Graphs
-from mizzen.controllers.graphs.facts import GraphFacts, Probed
-from mizzen.controllers.graphs.metadata_propagation import ENDS, PASSED
+from mizzen.controllers.graphs.facts import GraphFacts, ProbeResult
+from mizzen.controllers.graphs.metadata_propagation import ENDS_AFTER, PROPAGATED
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time
@@ -24,13 +24,13 @@ from tests.unit.kinds.graphs import dag, node
 ONE = dag(node("c", implementation={"name": "c"}), custom=custom(container()))
 
 
-def around(*resources: Resource) -> Neighbours:
+def around(*resources: Resource) -> CalledObjects:
     servers: dict[str, tuple[Resource, ...]] = {}
     for one in resources:
         if one.kind == "InferenceModel":
             name = one.spec["modelName"]
             servers[name] = (*servers.get(name, ()), one)
-    return Neighbours({one.ref: one for one in resources}, servers)
+    return CalledObjects({one.ref: one for one in resources}, servers)
 
 
 def server(name: str, *, serving: str | None = "1", of: str = "iris", why: str = "") -> Resource:
@@ -47,7 +47,7 @@ def told(resource: Resource, **fields: Any) -> Resource:
 
 
 def test_the_first_spec_answers_at_once_and_says_what_is_missing() -> None:
-    decision = decide(GraphFacts(graph(calling("kfa", "kfb")), neighbours=around(server("kfa"))))
+    decision = decide(GraphFacts(graph(calling("kfa", "kfb")), called_objects=around(server("kfa"))))
     found = status(decision)
     assert (found.phase, found.url) == ("Pending", "http://x/v2/models/g")
     assert [(one.name, one.ready, one.reason) for one in found.nodes] == [
@@ -64,16 +64,16 @@ def test_the_first_spec_answers_at_once_and_says_what_is_missing() -> None:
 
 
 def test_once_all_nodes_answer_the_graph_does() -> None:
-    decision = decide(GraphFacts(graph(calling("kfa", "kfb")), neighbours=around(server("kfa"), server("kfb"))))
+    decision = decide(GraphFacts(graph(calling("kfa", "kfb")), called_objects=around(server("kfa"), server("kfb"))))
     found = status(decision)
     assert (found.phase, found.serving and found.serving.proven) == ("Running", True)
     assert conditions(decision) == {
         "Accepted": ("True", "Accepted"), "NodesReady": ("True", "AllReady"), "Ready": ("True", "Serving"),
     }  # fmt: skip
-    assert decision.again is None
+    assert decision.requeue_after is None
 
 
-STARTING = server("s", serving=None, why="waiting for the first replica to answer")
+STARTING = server("s", serving=None, why="waiting for the first replica to become ready")
 ALIASED = told(model("iris", current="1"), aliases={"best": "2"})
 SECOND = told(model("flower"), aliasOf="iris")
 FIXED = told(model("old-flower"), aliasOf="iris:1")
@@ -89,7 +89,7 @@ ANSWERING = told(NESTED, conditions=[ready().wire()])
     ("called", "there", "reason"),
     [
         ("s", [], "nothing called 's' is served here"),
-        ("s", [STARTING], "'s' is not ready: waiting for the first replica to answer"),
+        ("s", [STARTING], "'s' is not ready: waiting for the first replica to become ready"),
         ("s", [server("s", why="it crashed")], "'s' is not ready: it crashed"),
         ("s", [told(server("s", why="the next one starts"), readyReplicas=1)], ""),
         ("s", [server("s")], ""),
@@ -114,23 +114,23 @@ ANSWERING = told(NESTED, conditions=[ready().wire()])
         ("s", [NESTED], "'s' is not ready: node 'n0': no x"),
         ("s", [ANSWERING], ""),
         ("s:4", [ANSWERING], ""),
-        ("s:3", [ANSWERING], "graph 's' answers by its generation 4, not 3"),
-        ("s@best", [ANSWERING], "graph 's' has no alias 'best', as graphs have none"),
-        ("s", [graph(calling("x"), "s")], "'s' is not ready: nothing is known of it yet"),
+        ("s:3", [ANSWERING], "graph 's' serves generation 4, not 3"),
+        ("s@best", [ANSWERING], "graph 's' has no alias 'best'; graphs cannot have aliases"),
+        ("s", [graph(calling("x"), "s")], "'s' is not ready: its status is not known yet"),
     ],
 )
 def test_what_is_called_by_name(called: str, there: list[Resource], reason: str) -> None:
-    assert reasons(decide(GraphFacts(graph(calling(called)), neighbours=around(*there)))) == {"n0": reason}
+    assert reasons(decide(GraphFacts(graph(calling(called)), called_objects=around(*there)))) == {"n0": reason}
 
 
 def test_a_node_that_may_be_skipped_is_not_waited_for() -> None:
     spec = dag(node("a", implementation={"kfservice": "kfa"}), node("b", onError="skip"))
-    decision = decide(GraphFacts(graph(spec), neighbours=around(server("kfa"))))
+    decision = decide(GraphFacts(graph(spec), called_objects=around(server("kfa"))))
     assert status(decision).phase == "Running"
     assert not status(decision).nodes[1].ready
     nodes = status(decision).condition("NodesReady")
     assert nodes is not None
-    assert "those that are not may be skipped: node 'b': nothing called 'b'" in nodes.message
+    assert "only optional nodes are not ready: node 'b': nothing called 'b'" in nodes.message
 
 
 def test_many_nodes_are_not_all_named_in_a_message() -> None:
@@ -144,21 +144,21 @@ def test_a_later_spec_waits_for_its_nodes_and_the_one_before_goes_on() -> None:
     old, new = calling("kfa"), calling("kfb")
     known = around(server("kfa"))
     first = graph(old)
-    second = after(first, decide(GraphFacts(first, neighbours=known)), spec=new)
-    decision = decide(GraphFacts(second, neighbours=known))
+    second = after(first, decide(GraphFacts(first, called_objects=known)), spec=new)
+    decision = decide(GraphFacts(second, called_objects=known))
     found = status(decision)
     assert found.serving is not None
     assert (found.serving.generation, found.serving.spec, found.phase) == (1, old, "Running")
     assert conditions(decision)["NodesReady"] == ("False", "NodesNotReady")
     answers = found.condition("Ready")
     assert answers is not None
-    assert answers.message == "generation 1 answers; the one that is asked for is not ready"
+    assert answers.message == "generation 1 is serving; the latest generation is not ready"
     assert reasons(decision) == {"n0": "nothing called 'kfb' is served here"}
-    decision = decide(GraphFacts(after(second, decision), neighbours=around(server("kfa"), server("kfb"))))
+    decision = decide(GraphFacts(after(second, decision), called_objects=around(server("kfa"), server("kfb"))))
     found = status(decision)
     assert found.serving is not None
     assert (found.serving.generation, found.serving.spec) == (2, new)
-    assert [note.message for note in decision.notes] == ["generation 2 answers instead of generation 1"]
+    assert [note.message for note in decision.notes] == ["switched from generation 1 to generation 2"]
 
 
 def test_what_was_never_ready_is_replaced_at_once() -> None:
@@ -172,8 +172,8 @@ def test_what_was_never_ready_is_replaced_at_once() -> None:
 def test_what_cannot_be_accepted_changes_nothing() -> None:
     known = around(server("kfa"))
     first = graph(calling("kfa"))
-    broken = after(first, decide(GraphFacts(first, neighbours=known)), spec={"dag": []})
-    decision = decide(GraphFacts(broken, neighbours=known))
+    broken = after(first, decide(GraphFacts(first, called_objects=known)), spec={"dag": []})
+    decision = decide(GraphFacts(broken, called_objects=known))
     found = status(decision)
     assert conditions(decision) == {
         "Accepted": ("False", "InvalidSpec"), "NodesReady": ("False", "InvalidSpec"), "Ready": ("True", "Serving"),
@@ -199,7 +199,7 @@ def test_nulls_are_kept_in_what_answers() -> None:
 
 def test_graphs_that_call_each_other_are_not_accepted() -> None:
     first, second = graph(calling("b"), "a"), graph(calling("a"), "b")
-    decision = decide(GraphFacts(first, neighbours=around(second)))
+    decision = decide(GraphFacts(first, called_objects=around(second)))
     assert conditions(decision)["Accepted"] == ("False", "GraphCycle")
     assert status(decision).conditions[0].message == "graphs call each other in a cycle: a -> b -> a"
     assert status(decision).phase == "Failed"
@@ -211,15 +211,15 @@ def test_a_cycle_counts_also_by_what_still_answers() -> None:
     serving = {"generation": 1, "spec": calling("a"), "proven": True}
     leaving = told(graph(calling("x"), "b", generation=2), serving=serving)
     first = graph(calling("b"), "a")
-    assert conditions(decide(GraphFacts(first, neighbours=around(leaving))))["Accepted"] == ("False", "GraphCycle")
-    assert conditions(decide(GraphFacts(leaving, neighbours=around(first))))["Accepted"] == ("True", "Accepted")
+    assert conditions(decide(GraphFacts(first, called_objects=around(leaving))))["Accepted"] == ("False", "GraphCycle")
+    assert conditions(decide(GraphFacts(leaving, called_objects=around(first))))["Accepted"] == ("True", "Accepted")
 
 
 def test_graphs_may_go_so_deep() -> None:
     chain = [graph(calling(f"g{place + 1}"), f"g{place}") for place in range(1, 9)]
-    decision = decide(GraphFacts(graph(calling("g2"), "g1"), neighbours=around(*chain[1:])))
+    decision = decide(GraphFacts(graph(calling("g2"), "g1"), called_objects=around(*chain[1:])))
     assert conditions(decision)["Accepted"] == ("True", "Accepted")
-    decision = decide(GraphFacts(graph(calling("g1"), "g0"), neighbours=around(*chain)))
+    decision = decide(GraphFacts(graph(calling("g1"), "g0"), called_objects=around(*chain)))
     assert conditions(decision)["Accepted"] == ("False", "TooDeep")
 
 
@@ -247,7 +247,7 @@ def test_a_container_is_a_workload_that_answers() -> None:
     assert catalog.of(workload).examine(workload.meta.name, workload.spec).faults == ()
     accepted = status(decision).condition("Accepted")
     assert accepted is not None
-    assert "container 'c': variable 'POD' is not set: this engine knows secrets only" in accepted.message
+    assert "container 'c': variable 'POD' is not set: this engine only supports values from secrets" in accepted.message
     assert status(decision).serving is not None
     assert reasons(decision)["b"] == "container 'c' is not started yet"
 
@@ -267,7 +267,7 @@ def test_names_of_workloads_are_names_whatever_the_container_is_called() -> None
 @pytest.mark.parametrize(
     ("one", "replicas", "reason"),
     [
-        ({"name": "c", "image": "x:1"}, 1, "container 'c' has an image, and this engine runs none"),
+        ({"name": "c", "image": "x:1"}, 1, "container 'c' has an image, and this engine runs no containers"),
         (container(), 0, "replicas of container 'c' is 0"),
     ],
 )
@@ -282,7 +282,7 @@ def test_a_container_that_starts_or_fails_says_why() -> None:
     starting = decide(GraphFacts(graph(ONE), (running(wanted, "starting", message="it listens nowhere"),)))
     assert reasons(starting) == {"c": "container 'c' is not ready: it listens nowhere"}
     silent = decide(GraphFacts(graph(ONE), (running(wanted, "starting"),)))
-    assert reasons(silent) == {"c": "container 'c' is not ready: it was started, and has not answered yet"}
+    assert reasons(silent) == {"c": "container 'c' is not ready: it was started, but is not ready yet"}
     well = decide(GraphFacts(graph(ONE), (running(wanted, "ready"),)))
     assert (status(well).phase, reasons(well)) == ("Running", {"c": ""})
 
@@ -320,8 +320,8 @@ def test_another_command_is_another_workload_beside_the_one_that_serves() -> Non
     assert (serving.generation, serving.workloads) == (2, {"c": new.meta.name})
     # Requests that began with the old one end with it, however long that takes; then it goes.
     [_, ending] = decision.children
-    assert ending.meta.annotations[ENDS] == format_time(NOW + timedelta(seconds=2))
-    assert decision.again == 0.05, "gateways are being told"
+    assert ending.meta.annotations[ENDS_AFTER] == format_time(NOW + timedelta(seconds=2))
+    assert decision.requeue_after == 0.05, "gateways are being told"
     third, marked = after(second, decision), replace(ending, status=old.status)
 
     def later(seconds: float, *left: str) -> Decision:
@@ -329,15 +329,15 @@ def test_another_command_is_another_workload_beside_the_one_that_serves() -> Non
         return Graphs("http://x", Context()).decide(facts, NOW + timedelta(seconds=seconds))
 
     assert len(later(1.5, "g.c").children) == 2
-    assert later(1.5, "g.c").again == 0.5
+    assert later(1.5, "g.c").requeue_after == 0.5
     assert len(later(3).children) == 2, "some gateway may still send to it"
-    assert later(3).again == 0.05
+    assert later(3).requeue_after == 0.05
     assert [child.meta.name for child in later(3, "g.c").children] == [new.meta.name]
 
 
 def test_a_workload_that_is_wanted_again_does_not_end() -> None:
     resource, old = served(changed("one"))
-    marked = replace(old, meta=replace(old.meta, annotations={ENDS: format_time(NOW)}))
+    marked = replace(old, meta=replace(old.meta, annotations={ENDS_AFTER: format_time(NOW)}))
     [child] = decide(GraphFacts(resource, (marked,))).children
     assert child.meta.annotations == {}
 
@@ -378,17 +378,17 @@ def test_labels_and_annotations_are_passed_on_and_taken_back() -> None:
     labelled = replace(resource, meta=replace(resource.meta, labels=given, annotations=applied))
     [child] = decide(GraphFacts(labelled)).children
     assert child.meta.labels == {MODEL_LABEL: "g", "team": "a", "tier": "1"}
-    assert {key: value for key, value in child.meta.annotations.items() if key != PASSED} == {"note": "n"}
+    assert {key: value for key, value in child.meta.annotations.items() if key != PROPAGATED} == {"note": "n"}
     # Somebody else labels it, and the graph changes one, adds one and drops two.
     there = replace(child, meta=replace(child.meta, labels={**child.meta.labels, "theirs": "x", "team": "odd"}))
     moved = replace(resource, meta=replace(resource.meta, labels={"team": "b", "new": "y", "theirs": "mine"}))
     [child] = decide(GraphFacts(moved, (there,))).children
     assert child.meta.labels == {MODEL_LABEL: "g", "team": "b", "new": "y", "theirs": "x"}
-    assert set(child.meta.annotations) == {PASSED}
+    assert set(child.meta.annotations) == {PROPAGATED}
     assert child.spec == there.spec
     [bare] = decide(GraphFacts(resource, (child,))).children
     assert (bare.meta.labels, bare.meta.annotations) == ({MODEL_LABEL: "g", "theirs": "x"}, {})
-    unread = replace(there, meta=replace(there.meta, annotations={PASSED: "{"}))
+    unread = replace(there, meta=replace(there.meta, annotations={PROPAGATED: "{"}))
     [child] = decide(GraphFacts(resource, (unread,))).children
     assert child.meta.labels == there.meta.labels, "nobody knows whose they are"
 
@@ -396,10 +396,10 @@ def test_labels_and_annotations_are_passed_on_and_taken_back() -> None:
 def test_services_are_ready_once_they_answered() -> None:
     spec = dag(node("a", implementation={"svc": "scorer:1"}))
     silent = decide(GraphFacts(graph(spec)))
-    assert reasons(silent) == {"a": "service 'scorer:1' has not answered yet"}
-    refused = decide(GraphFacts(graph(spec), probed={"scorer:1": Probed(why="Connection refused")}))
-    assert reasons(refused) == {"a": "service 'scorer:1' does not answer: Connection refused"}
-    found = status(decide(GraphFacts(graph(spec), probed={"scorer:1": Probed("seldon")})))
+    assert reasons(silent) == {"a": "service 'scorer:1' has not responded yet"}
+    refused = decide(GraphFacts(graph(spec), probes={"scorer:1": ProbeResult(why="Connection refused")}))
+    assert reasons(refused) == {"a": "service 'scorer:1' does not respond: Connection refused"}
+    found = status(decide(GraphFacts(graph(spec), probes={"scorer:1": ProbeResult("seldon")})))
     assert (found.phase, found.nodes[0].protocol) == ("Running", "seldon")
     assert found.serving is not None
     assert found.serving.protocols == {"scorer:1": "seldon"}
@@ -408,13 +408,13 @@ def test_services_are_ready_once_they_answered() -> None:
 def test_ready_is_said_once_gateways_know() -> None:
     resource = graph(calling("kfa"))
     known = around(server("kfa"))
-    decision = decide(GraphFacts(resource, neighbours=known, reached=False))
+    decision = decide(GraphFacts(resource, called_objects=known, reached=False))
     assert conditions(decision)["Ready"] == ("False", "Routing")
-    assert (status(decision).phase, decision.again) == ("Pending", 0.05)
-    decision = decide(GraphFacts(after(resource, decision), neighbours=known))
+    assert (status(decision).phase, decision.requeue_after) == ("Pending", 0.05)
+    decision = decide(GraphFacts(after(resource, decision), called_objects=known))
     assert conditions(decision)["Ready"] == ("True", "Serving")
     # As at a start of the plane, when nobody knows yet what gateways know.
-    decision = decide(GraphFacts(after(resource, decision), neighbours=known, reached=False))
+    decision = decide(GraphFacts(after(resource, decision), called_objects=known, reached=False))
     assert conditions(decision)["Ready"] == ("True", "Serving")
 
 
@@ -425,17 +425,17 @@ def test_ready_speaks_of_the_generation_that_answers() -> None:
         return said.status, said.reason, said.observed_generation
 
     first = graph(calling("kfa"))
-    decision = decide(GraphFacts(first, neighbours=around(server("kfa"))))
+    decision = decide(GraphFacts(first, called_objects=around(server("kfa"))))
     assert seen(decision) == ("True", "Serving", 1)
     second = replace(after(first, decision), spec=calling("kfa", "kfb"), meta=replace(first.meta, generation=2))
-    waiting = decide(GraphFacts(second, neighbours=around(server("kfa"))))
+    waiting = decide(GraphFacts(second, called_objects=around(server("kfa"))))
     assert seen(waiting) == ("True", "Serving", 1)
     both = around(server("kfa"), server("kfb"))
-    switched = decide(GraphFacts(after(second, waiting), neighbours=both))
+    switched = decide(GraphFacts(after(second, waiting), called_objects=both))
     assert seen(switched) == ("True", "Routing", 1), "what gateways know is the one before"
-    unheard = decide(GraphFacts(after(second, switched), neighbours=both, reached=False))
+    unheard = decide(GraphFacts(after(second, switched), called_objects=both, reached=False))
     assert seen(unheard) == ("True", "Routing", 1)
-    heard = decide(GraphFacts(after(second, switched), neighbours=both))
+    heard = decide(GraphFacts(after(second, switched), called_objects=both))
     assert seen(heard) == ("True", "Serving", 2)
 
 
@@ -445,7 +445,7 @@ def test_a_shadow_need_not_be_ready() -> None:
         node("b", "a", implementation={"kfservice": "kfb"}),
         node("s", "a", implementation={"kfservice": "nobody"}),
     )
-    decision = decide(GraphFacts(graph(spec), neighbours=around(server("kfb"))))
+    decision = decide(GraphFacts(graph(spec), called_objects=around(server("kfb"))))
     assert reasons(decision)["s"] == "nothing called 'nobody' is served here"
     assert conditions(decision)["Ready"] == ("True", "Serving")
 
@@ -453,7 +453,7 @@ def test_a_shadow_need_not_be_ready() -> None:
 def test_what_is_not_run_by_this_release_is_told() -> None:
     route = {"cascade": {"edge": "b", "cloud": "c", "hardExample": {"name": "Random"}}}
     spec = dag(node("a", route=route), node("b", "a"), node("c", "a"))
-    decision = decide(GraphFacts(graph(spec), neighbours=around(server("b"), server("c"))))
+    decision = decide(GraphFacts(graph(spec), called_objects=around(server("b"), server("c"))))
     assert reasons(decision) == {"a": "route.cascade is not run by this release", "b": "", "c": ""}
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from mizzen.controllers.graphs.controller import Graphs
-from mizzen.controllers.graphs.facts import NoProbing, Probed, Question
-from mizzen.controllers.graphs.metadata_propagation import PASSED
+from mizzen.controllers.graphs.facts import NoProber, ProbeRequest, ProbeResult
+from mizzen.controllers.graphs.metadata_propagation import PROPAGATED
 from mizzen.controllers.workloads import Workloads
 from mizzen.kinds.graph.spec import MLGraphStatus
 from mizzen.kinds.schema.findings import Context
@@ -180,7 +180,7 @@ def test_a_container_runs_with_the_graph_and_goes_with_it() -> None:
             await machine.apply(served(), labels={})
             [now] = machine.workloads()
             assert now.meta.labels == {MODEL_LABEL: "g", "theirs": "x"}
-            assert PASSED not in now.meta.annotations
+            assert PROPAGATED not in now.meta.annotations
             await machine.store.delete(G, "ann")
             await machine.rest()
             assert machine.store.objects == {}
@@ -216,22 +216,22 @@ def test_a_write_of_the_same_changes_nothing() -> None:
             machine.engine.happen("ready", ["g.c"], only=frozenset({"starting"}))
             await machine.rest()
             before = machine.store.version
-            machine.loop.poke(G)
+            machine.loop.enqueue(G)
             await machine.rest()
             assert machine.store.version == before
 
     virtual.run(main())
 
 
-class Watching(NoProbing):
+class Watching(NoProber):
     def __init__(self) -> None:
         self.asked: list[tuple[list[str], dict[str, Any]]] = []
         self.forgotten: list[Ref] = []
 
-    def look(self, graph: Resource, questions: Any, known: Any) -> dict[str, Probed]:
-        assert all(isinstance(one, Question) for one in questions.values())
+    def probe(self, graph: Resource, questions: Any, known: Any) -> dict[str, ProbeResult]:
+        assert all(isinstance(one, ProbeRequest) for one in questions.values())
         self.asked.append((list(questions), dict(known)))
-        return dict(super().look(graph, questions, known))
+        return dict(super().probe(graph, questions, known))
 
     def forget(self, ref: Ref) -> None:
         self.forgotten.append(ref)
@@ -240,7 +240,7 @@ class Watching(NoProbing):
 def test_services_are_asked_for_accepted_specs_only_and_once_for_each() -> None:
     async def main() -> None:
         probing = Watching()
-        async with running(Graphs("http://x", Context(), probing=probing)) as machine:
+        async with running(Graphs("http://x", Context(), prober=probing)) as machine:
             await machine.apply(dag(node("a", "b", implementation={"svc": "one"})))
             assert probing.asked == []
             assert probing.forgotten

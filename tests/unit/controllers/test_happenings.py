@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.controllers import events as controllers_events
-from mizzen.controllers.events import Happenings
+from mizzen.controllers.events import EventRecorder
 from mizzen.controllers.models import Models
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.versions import Versions
@@ -24,7 +24,7 @@ from mizzen.kinds.events_and_namespaces import EventSpec
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.loop import Loop
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Guard, Store
 from tests.unit.controllers.engine import ScriptedEngine
@@ -41,8 +41,8 @@ def now() -> datetime:
 
 
 @contextlib.asynccontextmanager
-async def recording(store: Store) -> AsyncIterator[Happenings]:
-    recorder = Happenings(store, lambda resource: catalog.model_of(resource) or "", now=now)
+async def recording(store: Store) -> AsyncIterator[EventRecorder]:
+    recorder = EventRecorder(store, lambda resource: catalog.model_of(resource) or "", now=now)
     task = asyncio.create_task(recorder.run())
     await asyncio.sleep(0)
     try:
@@ -65,7 +65,7 @@ def test_an_event_says_what_happened_to_what() -> None:
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            recorder.made(IRIS, workload("iris-1.1"))
+            recorder.record_created(IRIS, workload("iris-1.1"))
             await asyncio.sleep(DONE)
             [stored] = (await store.list("Event")).items
         spec = EventSpec.of(stored)
@@ -94,8 +94,8 @@ def test_a_failure_is_a_warning(status: str, reason: str, type_: str) -> None:
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            recorder.turned(IRIS, condition(status, reason))
-            recorder.noted(IRIS, Note("ReplicaEnded", "it ended", warning=True))
+            recorder.record_condition(IRIS, condition(status, reason))
+            recorder.record_note(IRIS, EventNote("ReplicaEnded", "it ended", warning=True))
             await asyncio.sleep(DONE)
             found = {spec.reason: spec for spec in await events(store)}
         assert found[reason].type == type_
@@ -110,7 +110,7 @@ def test_of_some_conditions_it_is_a_warning_that_they_hold(phase: str, type_: st
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            recorder.turned(IRIS, condition("True", "ReplicaFailed").model_copy(update={"type": phase}))
+            recorder.record_condition(IRIS, condition("True", "ReplicaFailed").model_copy(update={"type": phase}))
             await asyncio.sleep(DONE)
             assert [spec.type for spec in await events(store)] == [type_]
 
@@ -122,10 +122,10 @@ def test_the_same_again_counts_up() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
             for _ in range(3):
-                recorder.turned(IRIS, condition("False", "Starting", "wait"))
+                recorder.record_condition(IRIS, condition("False", "Starting", "wait"))
             await asyncio.sleep(10)
-            recorder.turned(IRIS, condition("False", "Starting", "wait"))
-            recorder.turned(IRIS, condition("False", "Starting", "otherwise"))
+            recorder.record_condition(IRIS, condition("False", "Starting", "wait"))
+            recorder.record_condition(IRIS, condition("False", "Starting", "otherwise"))
             await asyncio.sleep(10)
         once, often = sorted(await events(store), key=lambda spec: spec.count)
         assert (once.message, once.count) == ("otherwise", 1)
@@ -148,7 +148,9 @@ def test_nothing_is_told_in_a_namespace_that_is_going() -> None:
         await store.delete(Ref("Namespace", "going", ""), "ann")
         async with recording(store) as recorder:
             for name in where:
-                recorder.noted(replace(IRIS, meta=replace(IRIS.meta, namespace=name)), Note("Ended", "it ended"))
+                recorder.record_note(
+                    replace(IRIS, meta=replace(IRIS.meta, namespace=name)), EventNote("Ended", "it ended")
+                )
             await asyncio.sleep(DONE)
         assert [item.meta.namespace for item in (await store.list("Event")).items] == ["there"]
 
@@ -160,7 +162,7 @@ def test_a_name_that_is_used_again_has_events_of_its_own() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
             for name in ("iris-1", "iris-2"):
-                recorder.turned(inference_model(name), condition("False", "Starting"))
+                recorder.record_condition(inference_model(name), condition("False", "Starting"))
             await asyncio.sleep(DONE)
         assert [spec.count for spec in await events(store)] == [1, 1]
 
@@ -171,30 +173,30 @@ def test_what_waits_is_bounded_and_what_is_dropped_is_told(caplog: pytest.LogCap
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            for number in range(controllers_events.MOST_WAITING + 7):
-                recorder.noted(IRIS, Note("Promoted", f"version {number}"))
-            recorder.noted(IRIS, Note("Promoted", "version 0"))
+            for number in range(controllers_events.MAX_PENDING + 7):
+                recorder.record_note(IRIS, EventNote("Promoted", f"version {number}"))
+            recorder.record_note(IRIS, EventNote("Promoted", "version 0"))
             await asyncio.sleep(controllers_events.PAUSE)
-            assert len(await events(store)) <= controllers_events.AT_ONCE, "a few at a time"
+            assert len(await events(store)) <= controllers_events.BATCH, "a few at a time"
             await asyncio.sleep(60)
         found = await events(store)
-        assert len(found) == controllers_events.MOST_WAITING
-        assert sum(spec.count for spec in found) == controllers_events.MOST_WAITING + 1, (
+        assert len(found) == controllers_events.MAX_PENDING
+        assert sum(spec.count for spec in found) == controllers_events.MAX_PENDING + 1, (
             "one that waits can be counted up"
         )
 
     virtual.run(main())
-    assert "7 events were not written" in caplog.text
+    assert "7 events were dropped" in caplog.text
 
 
 def test_they_are_kept_for_an_hour_also_by_the_next_plane() -> None:
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            recorder.noted(IRIS, Note("Promoted", "old"))
-            recorder.noted(IRIS, Note("Promoted", "again and again"))
+            recorder.record_note(IRIS, EventNote("Promoted", "old"))
+            recorder.record_note(IRIS, EventNote("Promoted", "again and again"))
             await asyncio.sleep(1800)
-            recorder.noted(IRIS, Note("Promoted", "again and again"))
+            recorder.record_note(IRIS, EventNote("Promoted", "again and again"))
             await asyncio.sleep(DONE)
         async with recording(store):
             await asyncio.sleep(1700)
@@ -208,13 +210,13 @@ def test_they_are_kept_for_an_hour_also_by_the_next_plane() -> None:
 
 
 def test_of_too_many_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(controllers_events, "MOST_KEPT", 20)
+    monkeypatch.setattr(controllers_events, "MAX_EVENTS", 20)
 
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
             for number in range(30):
-                recorder.noted(IRIS, Note("Promoted", f"version {number}"))
+                recorder.record_note(IRIS, EventNote("Promoted", f"version {number}"))
                 await asyncio.sleep(1)
         async with recording(store):
             await asyncio.sleep(1)
@@ -238,11 +240,11 @@ def test_what_cannot_be_written_is_left_and_the_rest_goes_on(caplog: pytest.LogC
         store = Broken()
         async with recording(store) as recorder:
             for message in ("broken", "fine"):
-                recorder.noted(IRIS, Note("Promoted", message))
+                recorder.record_note(IRIS, EventNote("Promoted", message))
             await asyncio.sleep(DONE)
             assert [spec.message for spec in await events(store)] == ["fine"]
             store.broken = False
-            recorder.noted(IRIS, Note("Promoted", "broken"))
+            recorder.record_note(IRIS, EventNote("Promoted", "broken"))
             await asyncio.sleep(DONE)
         assert sorted((spec.message, spec.count) for spec in await events(store)) == [("broken", 1), ("fine", 1)]
 
@@ -254,19 +256,19 @@ def test_events_that_somebody_else_deleted_are_no_trouble() -> None:
     async def main() -> None:
         store = MemoryStore()
         async with recording(store) as recorder:
-            recorder.noted(IRIS, Note("Promoted", "gone"))
+            recorder.record_note(IRIS, EventNote("Promoted", "gone"))
             await asyncio.sleep(DONE)
             for item in (await store.list("Event")).items:
                 await store.delete(item.ref, "ann")
             await asyncio.sleep(4000)
-            recorder.noted(IRIS, Note("Promoted", "gone"))
+            recorder.record_note(IRIS, EventNote("Promoted", "gone"))
             await asyncio.sleep(DONE)
         assert [spec.count for spec in await events(store)] == [1]
 
     virtual.run(main())
 
 
-def all_controllers(store: Store, engine: ScriptedEngine, recorder: Happenings) -> Loop[Store]:
+def all_controllers(store: Store, engine: ScriptedEngine, recorder: EventRecorder) -> Loop[Store]:
     known = Context()
     working = (Models(known), Versions(known), Serving("http://x", known), Workloads(engine))
     return Loop[Store](store, working, now=now, recorder=recorder)
@@ -297,10 +299,10 @@ def test_controllers_tell_the_story_of_a_switch_and_of_a_crash() -> None:
         told = {(spec.involved_object.kind, spec.reason, spec.message) for spec in found}
         for kind, reason, message in (
             ("InferenceModel", "Created", "created Workload iris-1.1"),
-            ("InferenceModel", "Serving", "version 1 answers"),
+            ("InferenceModel", "Serving", "version 1 is serving"),
             ("Model", "Promoted", "version 1 became current"),
             ("ModelVersion", "Served", "InferenceModel/iris-1 served it"),
-            ("InferenceModel", "Switched", "version 2 answers instead of version 1"),
+            ("InferenceModel", "Switched", "switched from version 1 to version 2"),
             ("InferenceModel", "Deleted", "deleted Workload iris-1.1"),
             ("Workload", "ReplicaEnded", "replica 1: exit 1"),
         ):
@@ -318,7 +320,7 @@ def test_a_first_start_over_many_models_tells_nothing(tmp_path: Path) -> None:
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: f"id-{next(ids)}")
         names = [f"m-{number}" for number in range(250)]
         await asyncio.gather(*(store.create(one, "ann") for name in names for one in (model(name), version("1", name))))
-        recorder = Happenings(store, lambda _: "", now=lambda: NOW)
+        recorder = EventRecorder(store, lambda _: "", now=lambda: NOW)
         loop = all_controllers(store, ScriptedEngine(), recorder)
         loop._now = lambda: NOW
         tasks = [asyncio.create_task(work) for work in (loop.run(), recorder.run())]

@@ -10,17 +10,17 @@ from pathlib import Path
 from mizzen.blobs.disk_room import Room
 from mizzen.controllers.local_node import keep_registered, node_of
 from mizzen.kinds.schema.resource import Condition, Resource, Status
-from mizzen.reconcile.recorder import Nobody
+from mizzen.reconcile.recorder import NullRecorder
 from tests.unit.reconcile.memory import MemoryStore
 
 NOW = datetime(2026, 11, 16, tzinfo=UTC)
 
 
-class Heard(Nobody):
+class Heard(NullRecorder):
     def __init__(self) -> None:
         self.turns: list[tuple[str, str, str]] = []
 
-    def turned(self, resource: Resource, condition: Condition) -> None:
+    def record_condition(self, resource: Resource, condition: Condition) -> None:
         self.turns.append((condition.type, condition.status, condition.reason))
 
 

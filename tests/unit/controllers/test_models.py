@@ -12,7 +12,7 @@ from mizzen.kinds.model import Current, ModelStatus
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
 from mizzen.reconcile.controller import Decision
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 from tests.unit.controllers.objects import NOW, inference_model, model, ready, version
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import CountingStore, MemoryStore
@@ -91,7 +91,7 @@ def test_the_promotion_is_recorded_with_the_actor_and_the_rest_is_carried_over()
         ),
         decision="promoted",
         actor="bob",
-        notes=(Note("Promoted", "version 2 became current"),),
+        notes=(EventNote("Promoted", "version 2 became current"),),
     )
     assert decide(model(), served("1")).actor == "system"
 
@@ -99,7 +99,7 @@ def test_the_promotion_is_recorded_with_the_actor_and_the_rest_is_carried_over()
 def test_what_answers_for_a_name_is_told_when_it_changes() -> None:
     aliased = model(current="1", aliases={"prod": "2"})
     decision = decide(aliased, served("2"))
-    assert decision.notes == (Note("AliasMoved", "alias 'prod' is answered by version 2"),)
+    assert decision.notes == (EventNote("AliasMoved", "alias 'prod' now points to version 2"),)
     assert decide(aliased.with_status(status_of(decision)), served("2")).notes == ()
 
 
@@ -207,7 +207,7 @@ def newest_wish_come_true(past: list[tuple[dict[str, str], set[str]]], alias: st
 def test_an_alias_of_a_version_that_is_not_there_is_told() -> None:
     status, reason, message = accepted(decide(model(aliases={"prod": "9"})))
     assert (status, reason) == ("True", "AcceptedWithWarnings")
-    assert message == "spec.aliases.prod: there is no version 9 yet; the alias answers once there is"
+    assert message == "spec.aliases.prod: there is no version 9 yet; the alias works once there is"
 
 
 IRIS = model(current="1")
@@ -256,7 +256,7 @@ def test_what_happens_to_a_model_wakes_its_second_names() -> None:
         iris = Ref("Model", "iris")
         facts = await models.load(store, second.ref)
         assert facts is not None
-        assert facts.first is None
+        assert facts.aliased is None
         assert list(models.keys(model())) == [iris, second.ref]
         assert list(models.keys(inference_model())) == [iris, second.ref]
         await store.delete(second.ref, "ann")
@@ -277,7 +277,7 @@ def test_a_promotion_is_refused_when_what_was_to_be_promoted_has_gone() -> None:
         assert guard is not None
         await store.check(guard)
         await store.delete(serving.ref, "ann")
-        with pytest.raises(Conflict, match="no longer answers"):
+        with pytest.raises(Conflict, match="is no longer served"):
             await store.check(guard)
         await store.delete(Ref("ModelVersion", "iris.1"), "ann")
         with pytest.raises(NotFound):

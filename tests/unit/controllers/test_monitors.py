@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.controllers.monitors import Choice, MonitorFacts, Monitors, chosen
+from mizzen.controllers.monitors import MonitorFacts, Monitors, ToolChoice, choose_tool
 from mizzen.kinds import catalog
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.kinds.schema.findings import Context
@@ -64,22 +64,22 @@ def ready(decision: Decision) -> Condition:
 def test_the_tool_is_the_one_asked_for_or_the_frameworks(
     asked: str | None, framework: str, tool: str, reason: str
 ) -> None:
-    choice = chosen(asked, framework, INSTALLED)
+    choice = choose_tool(asked, framework, INSTALLED)
     assert (choice.tool, choice.reason) == (tool, reason)
 
 
 def test_a_tool_that_is_not_installed_is_replaced_and_that_is_said() -> None:
-    choice = chosen("tensorboard", "", frozenset())
-    assert choice == Choice(
+    choice = choose_tool("tensorboard", "", frozenset())
+    assert choice == ToolChoice(
         "scalars",
         "ToolMissing",
-        "tensorboard is not installed, so scalars are shown; to have it: pip install 'mizzen[tensorboard]'",
+        "tensorboard is not installed, so scalars are shown; to install it: pip install 'mizzen[tensorboard]'",
     )
     decision = decided(installed=frozenset())
     assert decision.children == ()
     assert (ready(decision).status, ready(decision).reason) == ("True", "ToolMissing")
     assert status(decision).url == "http://here:1/model/iris/monitor/page"
-    assert decision.again  # somebody may install it
+    assert decision.requeue_after  # somebody may install it
 
 
 def test_tensorboard_is_a_process_that_shows_all_versions_below_our_path() -> None:
@@ -94,7 +94,7 @@ def test_tensorboard_is_a_process_that_shows_all_versions_below_our_path() -> No
     assert wanted.spec["readyPath"] == gate.READY, "of its own pages nothing is shown to everybody"
     assert wanted.spec["env"] == {"A": "b"}
     assert wanted.meta.labels == {"mizzen.dev/model": "iris"}
-    accepted, findings = catalog.accepted(wanted, Context())
+    accepted, findings = catalog.check_accepted(wanted, Context())
     assert accepted.true, findings
     assert (ready(decision).status, ready(decision).reason) == ("False", "Starting")
     assert (status(decision).tool, status(decision).url) == ("tensorboard", "http://here:1/model/iris/monitor/tool/")
@@ -139,7 +139,7 @@ def test_of_several_over_one_model_the_oldest_counts() -> None:
     decision = decided(younger, others=(monitor(),))
     assert decision.children == ()
     assert (ready(decision).status, ready(decision).reason) == ("False", "OtherMonitor")
-    assert "Monitor/iris monitors model 'iris' already" in ready(decision).message
+    assert "model 'iris' already has a monitor: Monitor/iris" in ready(decision).message
     gone = replace(monitor(), meta=replace(monitor().meta, deleted=NOW))
     assert ready(decided(younger, others=(gone,))).reason == "Starting"
 

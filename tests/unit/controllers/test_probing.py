@@ -12,12 +12,12 @@ from dataclasses import replace
 import pytest
 
 from mizzen.controllers.graphs import http_check, service_probes
-from mizzen.controllers.graphs.facts import Probed, Question
-from mizzen.controllers.graphs.http_check import ask
-from mizzen.controllers.graphs.service_probes import AT_ONCE, Probes
+from mizzen.controllers.graphs.facts import ProbeRequest, ProbeResult
+from mizzen.controllers.graphs.http_check import check
+from mizzen.controllers.graphs.service_probes import MAX_CONCURRENT, ServiceProber
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text import addresses
-from mizzen.kinds.workload import Spoken
+from mizzen.kinds.workload import WireProtocol
 from tests.unit.controllers.graphs import graph
 from tests.unit.reconcile import virtual
 
@@ -43,8 +43,8 @@ class Service:
     def paths(self) -> list[str]:
         return [head.split()[1] for head in self.requests]
 
-    def question(self, protocol: Spoken | None = None) -> Question:
-        return Question(addresses.parse(f"127.0.0.1:{self.port}"), "scorer", protocol)
+    def question(self, protocol: WireProtocol | None = None) -> ProbeRequest:
+        return ProbeRequest(addresses.parse(f"127.0.0.1:{self.port}"), "scorer", protocol)
 
 
 @contextlib.asynccontextmanager
@@ -62,12 +62,12 @@ async def listening(service: Service) -> AsyncIterator[Service]:
         ("/health/ping", "seldon"), ("/nothing", "v2"),
     ],
 )  # fmt: skip
-def test_what_it_speaks_is_found_out(path: str, protocol: Spoken) -> None:
+def test_what_it_speaks_is_found_out(path: str, protocol: WireProtocol) -> None:
     async def main() -> None:
         async with listening(Service({path: 200})) as service:
-            assert await ask(service.question()) == Probed(protocol)
-            assert await ask(service.question(protocol)) == Probed(protocol)
-            assert await ask(service.question("v1")) == Probed("v1"), "who says so is believed"
+            assert await check(service.question()) == ProbeResult(protocol)
+            assert await check(service.question(protocol)) == ProbeResult(protocol)
+            assert await check(service.question("v1")) == ProbeResult("v1"), "who says so is believed"
 
     asyncio.run(main())
 
@@ -75,7 +75,7 @@ def test_what_it_speaks_is_found_out(path: str, protocol: Spoken) -> None:
 def test_it_is_asked_without_credentials_and_redirects_are_not_followed() -> None:
     async def main() -> None:
         async with listening(Service({}, other=307)) as service:
-            assert await ask(service.question()) == Probed("v2")
+            assert await check(service.question()) == ProbeResult("v2")
             assert service.paths == ["/v2/health/ready", "/v1/models/scorer", "/health/status", "/health/ping"]
             names = {line.partition(":")[0] for head in service.requests for line in head.splitlines()[1:] if line}
             assert names == {"Host", "Connection"}
@@ -86,10 +86,10 @@ def test_it_is_asked_without_credentials_and_redirects_are_not_followed() -> Non
 def test_one_that_says_it_is_not_ready_is_not() -> None:
     async def main() -> None:
         async with listening(Service({"/health/status": 503})) as service:
-            assert await ask(service.question()) == Probed(why="it is not ready yet: /health/status answers 503")
-            assert await ask(service.question("v2")) == Probed("v2")
+            assert await check(service.question()) == ProbeResult(why="not ready yet: /health/status returned 503")
+            assert await check(service.question("v2")) == ProbeResult("v2")
             service.codes = {"/v2/health/ready": 503, "/health/ping": 200}
-            assert await ask(service.question()) == Probed("seldon")
+            assert await check(service.question()) == ProbeResult("seldon")
 
     asyncio.run(main())
 
@@ -103,7 +103,7 @@ def free_port() -> int:
 
 def test_nobody_there() -> None:
     async def main() -> None:
-        found = await ask(Question(addresses.parse(f"127.0.0.1:{free_port()}"), "m"))
+        found = await check(ProbeRequest(addresses.parse(f"127.0.0.1:{free_port()}"), "m"))
         assert found.protocol is None
         assert "refused" in found.why.lower() or "connect call failed" in found.why.lower()
 
@@ -123,13 +123,13 @@ def test_whoever_takes_connections_and_tells_nothing_counts_as_there(says: bytes
     async def main() -> None:
         async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            assert await ask(Question(addresses.parse(f"127.0.0.1:{port}"), "m")) == Probed("v2")
+            assert await check(ProbeRequest(addresses.parse(f"127.0.0.1:{port}"), "m")) == ProbeResult("v2")
 
     asyncio.run(main())
 
 
 def test_one_that_never_answers_is_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_check, "ANSWER", 0.01)
+    monkeypatch.setattr(http_check, "RESPONSE_TIMEOUT", 0.01)
     ends = asyncio.Event()
 
     async def stuck(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -139,7 +139,7 @@ def test_one_that_never_answers_is_not_waited_for_without_end(monkeypatch: pytes
     async def main() -> None:
         async with await asyncio.start_server(stuck, "127.0.0.1", 0) as server:
             port = server.sockets[0].getsockname()[1]
-            assert await ask(Question(addresses.parse(f"127.0.0.1:{port}"), "m")) == Probed("v2")
+            assert await check(ProbeRequest(addresses.parse(f"127.0.0.1:{port}"), "m")) == ProbeResult("v2")
             ends.set()
 
     asyncio.run(main())
@@ -149,23 +149,23 @@ class World:
     """Probes in virtual time, over services that are as the test says."""
 
     def __init__(self) -> None:
-        self.there: dict[str, Probed] = {}
+        self.there: dict[str, ProbeResult] = {}
         self.asked: list[tuple[float, str]] = []
         self.at_once = self.most = 0
         self.poked: list[Ref] = []
-        self.probes = Probes(self.poked.append, ask=self.ask)
+        self.probes = ServiceProber(self.poked.append, check=self.ask)
 
-    async def ask(self, question: Question) -> Probed:
+    async def ask(self, question: ProbeRequest) -> ProbeResult:
         self.asked.append((asyncio.get_running_loop().time(), question.address.host))
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         await asyncio.sleep(0.5)
         self.at_once -= 1
-        return self.there.get(question.address.host, Probed(why="refused"))
+        return self.there.get(question.address.host, ProbeResult(why="refused"))
 
-    def look(self, resource: Resource, *texts: str, **known: Spoken) -> dict[str, Probed]:
-        questions = {text: Question(addresses.parse(text), "m") for text in texts}
-        return dict(self.probes.look(resource, questions, known))
+    def look(self, resource: Resource, *texts: str, **known: WireProtocol) -> dict[str, ProbeResult]:
+        questions = {text: ProbeRequest(addresses.parse(text), "m") for text in texts}
+        return dict(self.probes.probe(resource, questions, known))
 
 
 G = graph({})
@@ -174,10 +174,10 @@ G = graph({})
 def test_each_is_asked_until_it_answers_and_never_again() -> None:
     async def main() -> None:
         world = World()
-        assert world.look(G, "one", "two") == {"one": Probed(), "two": Probed()}
-        world.there["one"] = Probed("v1")
+        assert world.look(G, "one", "two") == {"one": ProbeResult(), "two": ProbeResult()}
+        world.there["one"] = ProbeResult("v1")
         await asyncio.sleep(1)
-        assert world.look(G, "one", "two") == {"one": Probed("v1"), "two": Probed(why="refused")}
+        assert world.look(G, "one", "two") == {"one": ProbeResult("v1"), "two": ProbeResult(why="refused")}
         assert world.poked == [G.ref] * 2
         await asyncio.sleep(300)
         times = [time for time, name in world.asked if name == "two"]
@@ -186,9 +186,9 @@ def test_each_is_asked_until_it_answers_and_never_again() -> None:
         assert pauses[-1] <= service_probes.LONGEST_PAUSE + 1
         assert [name for _, name in world.asked].count("one") == 1
         assert len(world.poked) == 2, "nothing new was heard"
-        world.there["two"] = Probed("seldon")
+        world.there["two"] = ProbeResult("seldon")
         await asyncio.sleep(60)
-        assert world.look(G, "one", "two") == {"one": Probed("v1"), "two": Probed("seldon")}
+        assert world.look(G, "one", "two") == {"one": ProbeResult("v1"), "two": ProbeResult("seldon")}
         count = len(world.asked)
         await asyncio.sleep(600)
         assert len(world.asked) == count
@@ -200,17 +200,17 @@ def test_each_is_asked_until_it_answers_and_never_again() -> None:
 def test_another_spec_asks_anew_and_what_is_known_is_not_asked() -> None:
     async def main() -> None:
         world = World()
-        world.there["one"] = Probed("v1")
-        assert world.look(G, "one", one="seldon") == {"one": Probed("seldon")}
+        world.there["one"] = ProbeResult("v1")
+        assert world.look(G, "one", one="seldon") == {"one": ProbeResult("seldon")}
         await asyncio.sleep(5)
         assert world.asked == []
         world.look(G, "one")
         await asyncio.sleep(5)
         later = replace(G, meta=replace(G.meta, generation=2))
-        assert world.look(later, "one") == {"one": Probed()}
+        assert world.look(later, "one") == {"one": ProbeResult()}
         await asyncio.sleep(5)
         assert len(world.asked) == 2
-        assert world.look(later, "one") == {"one": Probed("v1")}
+        assert world.look(later, "one") == {"one": ProbeResult("v1")}
         await world.probes.close()
 
     virtual.run(main())
@@ -237,12 +237,12 @@ def test_what_nobody_asks_for_any_more_is_not_asked() -> None:
 def test_a_few_are_asked_at_a_time() -> None:
     async def main() -> None:
         world = World()
-        names = [f"s{number}" for number in range(5 * AT_ONCE)]
-        world.there = dict.fromkeys(names, Probed("v2"))
+        names = [f"s{number}" for number in range(5 * MAX_CONCURRENT)]
+        world.there = dict.fromkeys(names, ProbeResult("v2"))
         world.look(G, *names)
         await asyncio.sleep(60)
-        assert world.most == AT_ONCE
-        assert set(world.look(G, *names).values()) == {Probed("v2")}
+        assert world.most == MAX_CONCURRENT
+        assert set(world.look(G, *names).values()) == {ProbeResult("v2")}
         await world.probes.close()
 
     virtual.run(main())

@@ -19,9 +19,9 @@ from typing import Any
 
 from mizzen.access import refusal_lines
 from mizzen.access.refusal_lines import Refusal
-from mizzen.controllers.refusal_ingest import RefusalsIntake
+from mizzen.controllers.refusal_ingest import RefusalIngest
 from mizzen.errors import Unavailable
-from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.access.refusal_log import RefusalLog
 from mizzen.stores.records.protocol import AuditEntry, AuditQuery
 from mizzen.stores.sqlite.store import SqliteStore
 
@@ -29,23 +29,23 @@ READER = """
 import asyncio, itertools, sys
 from datetime import UTC, datetime
 from pathlib import Path
-from mizzen.controllers.refusal_ingest import RefusalsIntake
+from mizzen.controllers.refusal_ingest import RefusalIngest
 from mizzen.stores.sqlite.store import SqliteStore
 
 async def main(folder):
     store = await SqliteStore.open(folder / "mizzen.db", clock=lambda: datetime.now(UTC), new_id=lambda: "id")
     print("reading", flush=True)
-    await RefusalsIntake(store.audit, folder / "refusals", every=0.001).run()
+    await RefusalIngest(store.audit, folder / "refusals", every=0.001).run()
 
 asyncio.run(main(Path(sys.argv[1])))
 """
 WRITER = """
 import sys, time
 from pathlib import Path
-from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.access.refusal_log import RefusalLog
 
 folder, name, number = Path(sys.argv[1]) / "refusals", sys.argv[2], int(sys.argv[3])
-book = Refusals(folder, name, wall=time.time, call_later=lambda *_: None, file_bytes=4096)
+book = RefusalLog(folder, name, wall=time.time, call_later=lambda *_: None, file_bytes=4096)
 for _ in sys.stdin:
     book.flush()
     book.note(403, "no", actor="ann", verb="predict", kind="Model", name=f"{name}/{number}")
@@ -66,8 +66,8 @@ async def opened(folder: Path) -> AsyncIterator[SqliteStore]:
         await store.close()
 
 
-def book_of(folder: Path, gateway: str = "gateway-0", **more: Any) -> Refusals:
-    return Refusals(folder / "refusals", gateway, wall=lambda: 1000.5, call_later=lambda *_: None, **more)
+def book_of(folder: Path, gateway: str = "gateway-0", **more: Any) -> RefusalLog:
+    return RefusalLog(folder / "refusals", gateway, wall=lambda: 1000.5, call_later=lambda *_: None, **more)
 
 
 async def audited(store: SqliteStore) -> list[AuditEntry]:
@@ -88,16 +88,16 @@ def in_a_loop(test: Callable[[Path], Coroutine[Any, Any, None]]) -> Callable[[Pa
 @in_a_loop
 async def test_an_entry_says_all_that_the_gateway_said(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
-        intake = RefusalsIntake(store.audit, tmp_path / "refusals")
-        await intake.take()
+        intake = RefusalIngest(store.audit, tmp_path / "refusals")
+        await intake.ingest()
         assert await audited(store) == [], "no folder yet"
         book = book_of(tmp_path, "gateway-7")
         book.note(
             403, "why", actor="ann", verb="predict", kind="Model", namespace="lab", name="iris", method="POST",
             path="/v2/models/iris/infer",
         )  # fmt: skip
-        await intake.take()
-        await intake.take()
+        await intake.ingest()
+        await intake.ingest()
         assert await audited(store) == [
             AuditEntry(
                 datetime.fromtimestamp(1000.5, UTC), "ann", "predict", "Model", "lab", "iris", False, "why", "POST",
@@ -106,21 +106,21 @@ async def test_an_entry_says_all_that_the_gateway_said(tmp_path: Path) -> None:
         ]  # fmt: skip
         assert len(list((tmp_path / "refusals").iterdir())) == 1, "it is still written to"
         book.close()
-        await intake.take()
+        await intake.ingest()
         assert list((tmp_path / "refusals").iterdir()) == []
-        assert await store.audit.taken() == {}
+        assert await store.audit.read_positions() == {}
 
 
 @in_a_loop
 async def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path) -> None:
     folder = tmp_path / "refusals"
     folder.mkdir()
-    good = refusal_lines.line(Refusal(time=1.0, actor="ann", verb="read", kind="Model", reason="no", code=403))
-    odd = refusal_lines.line(Refusal(time=1e300, actor="ann", verb="read", kind="Model", reason="no", code=403))
+    good = refusal_lines.encode_line(Refusal(time=1.0, actor="ann", verb="read", kind="Model", reason="no", code=403))
+    odd = refusal_lines.encode_line(Refusal(time=1e300, actor="ann", verb="read", kind="Model", reason="no", code=403))
     (folder / "gateway-0.1.jsonl").write_bytes(good + b"{\n" + odd + b"x" * 600_000 + b"\n" + good + b'{"time": 3')
     (folder / "notes.txt").write_text("not ours")
     async with opened(tmp_path) as store:
-        await RefusalsIntake(store.audit, folder).take()
+        await RefusalIngest(store.audit, folder).ingest()
         assert len(await audited(store)) == 2
     assert [file.name for file in folder.iterdir()] == ["notes.txt"]
 
@@ -145,8 +145,8 @@ class Failing:
         self._rng = rng
         self.failed = 0
 
-    async def taken(self) -> dict[str, int]:
-        return await self._audit.taken()
+    async def read_positions(self) -> dict[str, int]:
+        return await self._audit.read_positions()
 
     async def take(self, file: str, position: int, entries: Any) -> None:
         entries = list(entries)
@@ -170,7 +170,7 @@ async def test_a_failing_store_doubles_and_loses_nothing(tmp_path: Path) -> None
     book = book_of(tmp_path, file_bytes=1024)
     async with opened(tmp_path) as store:
         failing = Failing(store, random.Random(3))
-        work = asyncio.create_task(RefusalsIntake(failing, tmp_path / "refusals", every=0.0).run())
+        work = asyncio.create_task(RefusalIngest(failing, tmp_path / "refusals", every=0.0).run())
         for number in range(100):
             book.flush()
             book.note(403, "no", actor="ann", verb="predict", kind="Model", name=str(number))
@@ -215,7 +215,7 @@ def test_killed_readers_and_writers_double_and_lose_nothing(tmp_path: Path) -> N
 
     async def finish() -> Counter[str]:
         async with opened(tmp_path) as store:
-            await RefusalsIntake(store.audit, tmp_path / "refusals").take()
+            await RefusalIngest(store.audit, tmp_path / "refusals").ingest()
             return Counter(entry.name for entry in await audited(store) if entry.name)
 
     found = asyncio.run(finish())
@@ -242,7 +242,7 @@ def end(child: subprocess.Popen[bytes]) -> bytes:
 async def test_a_file_that_was_just_begun_is_not_taken_for_a_finished_one(tmp_path: Path) -> None:
     """The reader may find it before the writer has locked it; whatever comes of that, nothing is lost."""
     async with opened(tmp_path) as store:
-        intake = RefusalsIntake(store.audit, tmp_path / "refusals", every=0.0)
+        intake = RefusalIngest(store.audit, tmp_path / "refusals", every=0.0)
         work = asyncio.create_task(intake.run())
 
         def write() -> None:
@@ -265,6 +265,6 @@ async def test_what_the_store_knows_of_files_that_are_gone_is_forgotten(tmp_path
     name = "gateway-0.1.jsonl"
     async with opened(tmp_path) as store:
         await store.audit.take(name, 17, ())
-        assert await store.audit.taken() == {name: 17}
-        await RefusalsIntake(store.audit, tmp_path / "refusals").take()
-        assert await store.audit.taken() == {}
+        assert await store.audit.read_positions() == {name: 17}
+        await RefusalIngest(store.audit, tmp_path / "refusals").ingest()
+        assert await store.audit.read_positions() == {}

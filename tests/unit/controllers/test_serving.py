@@ -6,14 +6,15 @@ from typing import Any, Literal
 
 import pytest
 
-from mizzen.controllers.serving.controller import LOOK, Serving
+from mizzen.controllers.serving.controller import GATEWAY_POLL, Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.serving.readiness import START_LIMIT
-from mizzen.controllers.serving.version_resolution import meant_version
+from mizzen.controllers.serving.version_resolution import resolve_version
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.rules import workload_template
-from mizzen.kinds.rules.archive_progress import Progress
-from mizzen.kinds.schema.findings import Context, examine
+from mizzen.kinds.rules.archive_progress import FetchProgress
+from mizzen.kinds.schema.examine import examine
+from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadSpec
@@ -237,7 +238,7 @@ def test_what_needs_other_processes_gets_them_beside_those_that_serve(change: di
     assert set(names(decide(answering, version("1"), (old, starting)))) == {new.meta.name, "im.1"}
     done = decide(answering, version("1"), (old, replace(new, status=workload(new.meta.name, "ready").status)))
     assert names(done) == [new.meta.name, "im.1"]
-    assert done.again == LOOK, "the old one stays until gateways have looked"
+    assert done.requeue_after == GATEWAY_POLL, "the old one stays until gateways have looked"
     assert status_of(done).serving_workload == new.meta.name
     after = status_of(done).condition("Ready")
     assert after is not None
@@ -288,7 +289,7 @@ def test_a_change_that_cannot_start_leaves_the_old_one_and_says_so() -> None:
     assert set(names(decision)) == {"im.1", new.meta.name}
     ready = status_of(decision).condition("Ready")
     assert ready is not None
-    assert (ready.reason, ready.message) == ("LoadFailed", "no module named x; what answered before goes on")
+    assert (ready.reason, ready.message) == ("LoadFailed", "no module named x; the previous replicas keep serving")
     assert status_of(decision).url
 
 
@@ -303,7 +304,7 @@ def test_what_never_becomes_ready_is_told_after_a_while() -> None:
         ready = status_of(decision).condition("Ready")
         assert ready is not None
         assert ready.reason == reason
-        assert (decision.again is not None) == again
+        assert (decision.requeue_after is not None) == again
 
 
 @pytest.mark.parametrize(
@@ -401,7 +402,7 @@ PI = node("pi", layer="edge", labels={"room": "7"})
         ({"image": "a/b:1"}, None, (), "ContainersUnsupported", "no container images"),
         ({"deployToLayer": "edge"}, version("1"), (), "NodeNotFound", "there is no node in layer edge"),
         ({"deployToLayer": "edge"}, version("1"), (node("box"),), "NodeNotFound", "no node in layer edge"),
-        ({"deployToLayer": "edge"}, version("1"), (PI,), "NodeNotReady", "'pi' takes no work"),
+        ({"deployToLayer": "edge"}, version("1"), (PI,), "NodeNotReady", "node 'pi' does not accept work"),
         ({"nodeName": "box"}, version("1"), (), "NodeNotFound", "there is no node 'box'"),
         ({"nodeName": "box"}, version("1"), (node("box"),), "NodeNotReady", "'box'"),
         ({"nodeName": "pi"}, version("1"), (PI,), "PlacementConflict", "its layer is edge, not cloud"),
@@ -418,10 +419,10 @@ PI = node("pi", layer="edge", labels={"room": "7"})
         (
             {"frameworkType": "lookup"}, version("1"), (),
             "UnsupportedFramework",
-            "nothing here serves framework 'lookup'; served are sklearn, xgboost, lightgbm, onnx, tensorflow, ",
+            "framework 'lookup' is not supported here; supported are sklearn, xgboost, lightgbm, onnx, tensorflow, ",
         ),
         ({}, version("1", framework="paddle"), (), "UnsupportedFramework", "'paddle'"),
-        ({"gpu": 0.5}, version("1"), (), "NoGpu", "this machine has none; leave it out to use processors"),
+        ({"gpu": 0.5}, version("1"), (), "NoGpu", "this machine has none; remove spec.gpu to run on CPUs"),
         ({}, version("1", artifacts=[], image="a/b:1"), (), "ContainersUnsupported", "iris.1 is a container image"),
         (
             {}, version("1", artifacts=[], framework="python", entrypoint="os:system", code={"digest": DIGEST}), (),
@@ -509,9 +510,9 @@ def test_which_version_is_meant(
     resource = pointing(target, followAlias=follow, generation=generation)
     resource = replace(resource, status={"targetVersion": told, "observedGeneration": 1} if told else {})
     owner = model(current="3", aliases={"prod": "2"})
-    assert meant_version(resource, InferenceModelSpec.of(resource), owner) == meant
+    assert resolve_version(resource, InferenceModelSpec.of(resource), owner) == meant
     if target is None and told is None:
-        assert meant_version(resource, InferenceModelSpec.of(resource), None) is None
+        assert resolve_version(resource, InferenceModelSpec.of(resource), None) is None
 
 
 def test_what_is_meant_is_told_where_the_spec_does_not_say_it() -> None:
@@ -553,7 +554,7 @@ def test_what_is_not_to_be_had_here_is_said_and_the_rest_served() -> None:
     accepted = status_of(decide(resource, version("1"))).condition("Accepted")
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("True", "AcceptedWithWarnings")
-    assert "spec.servingPort: no port of its own" in accepted.message
+    assert "spec.servingPort: this engine opens no port for it" in accepted.message
     assert "spec.resources.cpu: not enforced here" in accepted.message
 
 
@@ -580,7 +581,7 @@ def test_an_archive_on_its_way_is_told_and_changes_nothing() -> None:
     told: tuple[tuple[Literal["fetching", "failed"], str], ...]
     told = (("fetching", "Fetching"), ("failed", "FetchFailed"))
     for state, reason in told:
-        facts = ServingFacts(resource, None, None, (old,), fetched=Progress(state, "5 MiB so far"))
+        facts = ServingFacts(resource, None, None, (old,), fetched=FetchProgress(state, "5 MiB so far"))
         decision = Serving(URL, Context()).decide(facts, NOW)
         assert decision.children == (old,)
         seen = status_of(decision).condition("Ready")

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from mizzen.blobs.documents import Documents
-from mizzen.controllers.serving.controller import SAVED, Serving
+from mizzen.controllers.serving.controller import CHECKPOINT_POLL, Serving
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision
-from mizzen.runs.checkpoints import Checkpoint, Shelf
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore
 from mizzen.runs.records import File
 from tests.unit.controllers.objects import DIGEST, NOW, inference_model, version, workload
 from tests.unit.reconcile.memory import MemoryStore
@@ -27,8 +27,8 @@ SAVED_DIGEST = "sha256:" + "a" * 64
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(Documents(tmp_path))
+def shelf(tmp_path: Path) -> CheckpointStore:
+    return CheckpointStore(Documents(tmp_path))
 
 
 def checkpoint(id_: str = "job-1", created: float = 1.0, **more: Any) -> Checkpoint:
@@ -49,7 +49,7 @@ def code(number: str = "1", framework: str = "sklearn", **more: Any) -> Resource
 class World:
     """A store and a shelf, and what the controller decides about `im`."""
 
-    def __init__(self, shelf: Shelf, *objects: Resource) -> None:
+    def __init__(self, shelf: CheckpointStore, *objects: Resource) -> None:
         self._objects = {each.ref: each for each in objects}
         self._shelf = shelf
 
@@ -83,10 +83,10 @@ def paths(decision: Decision) -> list[tuple[str, str]]:
     return [(artifact["path"], artifact["digest"]) for artifact in child.spec["artifacts"]]
 
 
-def test_a_version_that_is_code_waits_for_its_first_checkpoint(shelf: Shelf) -> None:
+def test_a_version_that_is_code_waits_for_its_first_checkpoint(shelf: CheckpointStore) -> None:
     world = World(shelf, code())
     waiting = world.decided(inference_model("im"))
-    assert (ready_reason(waiting), waiting.children, waiting.again) == ("Untrained", (), SAVED)
+    assert (ready_reason(waiting), waiting.children, waiting.requeue_after) == ("Untrained", (), CHECKPOINT_POLL)
     assert shelf.add(checkpoint())
     served = world.decided(inference_model("im"))
     assert paths(served) == [("train.py", DIGEST), ("model.joblib", SAVED_DIGEST)]
@@ -114,7 +114,7 @@ def test_what_is_not(number: Resource) -> None:
     assert not workload_template.awaits_training(ModelVersionSpec.of(number))
 
 
-def test_without_checkpoints_everything_is_as_it_was(shelf: Shelf) -> None:
+def test_without_checkpoints_everything_is_as_it_was(shelf: CheckpointStore) -> None:
     """No process is begun anew because the plane knows of checkpoints now."""
     resource = inference_model("im")
     (child,) = World(shelf, version("1")).decided(resource).children
@@ -127,7 +127,7 @@ def test_without_checkpoints_everything_is_as_it_was(shelf: Shelf) -> None:
     assert "servingCheckpoint" not in status
 
 
-def test_the_one_that_is_named_is_served(shelf: Shelf) -> None:
+def test_the_one_that_is_named_is_served(shelf: CheckpointStore) -> None:
     for number in (1, 2, 3):
         shelf.add(
             checkpoint(f"job-{number}", float(number), files=(File(f"m{number}", SAVED_DIGEST, 1),), entrypoint="")
@@ -142,15 +142,15 @@ def test_the_one_that_is_named_is_served(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize("missing", ["job-9", "../x", "JOB"])
-def test_one_that_is_not_there_is_told_and_looked_for_again(shelf: Shelf, missing: str) -> None:
+def test_one_that_is_not_there_is_told_and_looked_for_again(shelf: CheckpointStore, missing: str) -> None:
     running_ = workload("im.1", "ready")
     decision = World(shelf, version("1")).decided(inference_model("im", serving="1", checkpoint=missing), running_)
     assert ready_reason(decision) == "CheckpointNotFound"
     assert [child.meta.name for child in decision.children] == ["im.1"], "whatever runs, runs on"
-    assert decision.again == SAVED
+    assert decision.requeue_after == CHECKPOINT_POLL
 
 
-def test_one_of_another_version_is_not_there(shelf: Shelf) -> None:
+def test_one_of_another_version_is_not_there(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint(version="2"))
     shelf.add(checkpoint("job-2", version_uid="of one that was deleted"))
     for id_ in ("job-1", "job-2"):
@@ -165,7 +165,7 @@ def _serving(checkpoint_: str | None, *, meant: str | None = None, **spec: Any) 
     return replace(resource, status={**resource.status, **{name: text for name, text in more.items() if text}})
 
 
-def test_training_that_goes_on_switches_nothing(shelf: Shelf) -> None:
+def test_training_that_goes_on_switches_nothing(shelf: CheckpointStore) -> None:
     world = World(shelf, version("1"))
     assert paths(world.decided(_serving(None))) == [("file-0", DIGEST)]
     shelf.add(checkpoint())
@@ -179,7 +179,7 @@ def test_training_that_goes_on_switches_nothing(shelf: Shelf) -> None:
     assert told(world.decided(starting)).checkpoint == "job-1", "also while it has not answered yet"
 
 
-def test_another_version_is_served_with_its_own_newest(shelf: Shelf) -> None:
+def test_another_version_is_served_with_its_own_newest(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint())
     shelf.add(checkpoint("job-5", version="2"))
     moved = _serving("job-1", meant="job-1")
@@ -188,13 +188,13 @@ def test_another_version_is_served_with_its_own_newest(shelf: Shelf) -> None:
     assert (told(decision).checkpoint, told(decision).serving_checkpoint) == ("job-5", "job-1")
 
 
-def test_who_names_none_any_more_gets_the_newest(shelf: Shelf) -> None:
+def test_who_names_none_any_more_gets_the_newest(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint())
     shelf.add(checkpoint("job-2", 2.0))
     assert told(World(shelf, version("1")).decided(_serving("job-1"))).checkpoint == "job-2"
 
 
-def test_another_checkpoint_takes_over_when_it_answers(shelf: Shelf) -> None:
+def test_another_checkpoint_takes_over_when_it_answers(shelf: CheckpointStore) -> None:
     for number in (1, 2):
         digest = "sha256:" + str(number) * 64
         shelf.add(checkpoint(f"job-{number}", float(number), files=(File("model.joblib", digest, 1),)))
@@ -218,19 +218,21 @@ def test_another_checkpoint_takes_over_when_it_answers(shelf: Shelf) -> None:
 @pytest.mark.parametrize(
     ("of_version", "of_checkpoint", "trusted"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_it_is_trusted_when_both_are(shelf: Shelf, of_version: bool, of_checkpoint: bool, trusted: bool) -> None:
+def test_it_is_trusted_when_both_are(
+    shelf: CheckpointStore, of_version: bool, of_checkpoint: bool, trusted: bool
+) -> None:
     shelf.add(checkpoint(trusted=of_checkpoint))
     decision = World(shelf, version("1", trusted=(of_version,))).decided(inference_model("im"))
     assert ("--trusted" in decision.children[0].spec["command"]) == trusted
 
 
-def test_a_version_without_files_is_as_trusted_as_its_checkpoint(shelf: Shelf) -> None:
+def test_a_version_without_files_is_as_trusted_as_its_checkpoint(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint())
     decision = World(shelf, version("1", trusted=(), image="a/b:1")).decided(inference_model("im"))
     assert "--trusted" in decision.children[0].spec["command"]
 
 
-def test_python_code_loads_what_was_saved_itself(shelf: Shelf) -> None:
+def test_python_code_loads_what_was_saved_itself(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint())
     decision = World(shelf, code(framework="python", entrypoint="train:Model")).decided(inference_model("im"))
     command = decision.children[0].spec["command"]
@@ -238,13 +240,13 @@ def test_python_code_loads_what_was_saved_itself(shelf: Shelf) -> None:
     assert paths(decision) == [("train.py", DIGEST), ("model.joblib", SAVED_DIGEST)]
 
 
-def test_what_does_not_tell_what_it_is_is_what_the_version_is(shelf: Shelf) -> None:
+def test_what_does_not_tell_what_it_is_is_what_the_version_is(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint(framework="", entrypoint="", files=(File("weights", SAVED_DIGEST, 1),)))
     decision = World(shelf, code(framework="xgboost")).decided(inference_model("im"))
     assert decision.children[0].spec["command"][3:7] == ["--framework", "xgboost", "--entrypoint", "weights"]
 
 
-def test_of_several_files_one_has_to_be_the_model(shelf: Shelf) -> None:
+def test_of_several_files_one_has_to_be_the_model(shelf: CheckpointStore) -> None:
     files = (File("a", SAVED_DIGEST, 1), File("b", SAVED_DIGEST, 1))
     shelf.add(checkpoint(framework="", entrypoint="", files=files))
     decision = World(shelf, code()).decided(inference_model("im"))
@@ -254,7 +256,7 @@ def test_of_several_files_one_has_to_be_the_model(shelf: Shelf) -> None:
     assert "job-1" in condition.message
 
 
-def test_files_of_a_checkpoint_stand_over_those_of_the_version(shelf: Shelf) -> None:
+def test_files_of_a_checkpoint_stand_over_those_of_the_version(shelf: CheckpointStore) -> None:
     artifacts = [
         {"path": path, "digest": DIGEST, "size": 1, "trusted": True} for path in ("kept", "same", "model", "saved/x")
     ]
@@ -265,7 +267,7 @@ def test_files_of_a_checkpoint_stand_over_those_of_the_version(shelf: Shelf) -> 
     assert paths(decision) == [("kept", DIGEST), *over], "nothing is both a file and a folder"
 
 
-def test_what_comes_from_a_manifest_is_served_as_it_is(shelf: Shelf) -> None:
+def test_what_comes_from_a_manifest_is_served_as_it_is(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint())
     archive = {"version": "1", "downloadURL": "https://example.org/a", "sha256sum": "0" * 64}
     fetched = version("1", source={"url": "https://example.org/a", "sha256sum": "0" * 64})
@@ -273,7 +275,7 @@ def test_what_comes_from_a_manifest_is_served_as_it_is(shelf: Shelf) -> None:
     assert paths(decision) == [("file-0", DIGEST)]
 
 
-def test_one_that_nobody_vouched_for_is_unpickled_once_somebody_does(shelf: Shelf) -> None:
+def test_one_that_nobody_vouched_for_is_unpickled_once_somebody_does(shelf: CheckpointStore) -> None:
     one = checkpoint(trusted=False)
     shelf.add(one)
     world, server = World(shelf, code()), inference_model("im")
@@ -286,13 +288,13 @@ def test_one_that_nobody_vouched_for_is_unpickled_once_somebody_does(shelf: Shel
     assert ready is not None
     assert ready.reason == "LoadFailed"
     assert ready.message.endswith("mizzen train checkpoints job --trust job-1")
-    assert refused.again == SAVED, "nobody tells when somebody vouches"
+    assert refused.requeue_after == CHECKPOINT_POLL, "nobody tells when somebody vouches"
     assert shelf.vouch(one) == shelf.find("default", "iris", "1", one.id) == replace(one, trusted=True)
     served = world.decided(server, failed)
     assert ["--trusted" in child.spec["command"] for child in served.children] == [True]
 
 
-def test_a_checkpoint_that_is_trusted_is_not_what_is_missing(shelf: Shelf) -> None:
+def test_a_checkpoint_that_is_trusted_is_not_what_is_missing(shelf: CheckpointStore) -> None:
     shelf.add(checkpoint())
     said = "'train.py' is code, and is not marked as trusted: an admin of the model has to vouch for it"
     world, server = World(shelf, code()), inference_model("im")

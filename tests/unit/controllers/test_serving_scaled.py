@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.controllers.scaling.autoscaler import Autoscaler, Scaled
+from mizzen.controllers.scaling.autoscaler import Autoscaler, DesiredScale
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds.model import ModelVersionSpec
@@ -19,7 +19,7 @@ from mizzen.reconcile.controller import Decision
 from tests.unit.controllers.objects import NOW, inference_model, ready, version, workload
 
 SCALE = {"minReplicas": 0, "maxReplicas": 5}
-AFTER_A_WHILE = "nobody asked for 300 s"
+AFTER_A_WHILE = "no requests for 300 s"
 
 
 def server(
@@ -48,7 +48,9 @@ def decide(
     resource: Resource, replicas: int, children: Sequence[Resource] = (), *, in_flight: float = 0.0, target: str = "1"
 ) -> Decision:
     serving = version("1") if target != "1" else None
-    facts = ServingFacts(resource, version(target), serving, tuple(children), scaled=Scaled(replicas, in_flight, 300.0))
+    facts = ServingFacts(
+        resource, version(target), serving, tuple(children), scale=DesiredScale(replicas, in_flight, 300.0)
+    )
     return Serving("http://x", Context()).decide(facts, NOW)
 
 
@@ -122,7 +124,7 @@ def test_a_new_version_of_what_rests_has_to_answer_first() -> None:
 def test_a_spec_that_is_refused_does_not_wake_what_rests(tmp_path: Path) -> None:
     def count(resource: Resource) -> int:
         scaling = Autoscaler(tmp_path, lambda _: None, clock=lambda: 1000.0)
-        scaled = Serving("http://x", Context(), scaling=scaling)._scaled(resource, InferenceModelSpec.of(resource))
+        scaled = Serving("http://x", Context(), scaler=scaling)._scale(resource, InferenceModelSpec.of(resource))
         assert scaled is not None
         return scaled.replicas
 
@@ -146,7 +148,7 @@ def test_what_answers_follows_the_load_while_the_next_version_does_not_come_up()
     resource = server(1, target="2")
     both = [child(resource, "1", "ready"), child(resource, "2", "failed")]
     assert sizes(decide(resource, 4, both, target="2")) == {"im.2": 4, "im.1": 4}
-    facts = ServingFacts(resource, None, None, (both[0],), scaled=Scaled(2, 5.0, 300.0))
+    facts = ServingFacts(resource, None, None, (both[0],), scale=DesiredScale(2, 5.0, 300.0))
     missing = Serving("http://x", Context()).decide(facts, NOW)
     assert (said(missing)[1], sizes(missing)) == ("VersionNotFound", {"im.1": 2})
 

@@ -108,9 +108,9 @@ def test_what_it_stands_on_is_told_to_who_counts(tmp_path: Path) -> None:
             await put(store, inference_model("a-1", serving="1"))
             await put(store, workload("a-1.1", "ready"))
             publisher = TablePublisher(store, tmp_path / "table.json")
-            assert publisher.told() == ("", None, [], [])
+            assert publisher.snapshot() == ("", None, [], [])
             await publisher.publish()
-            position, table, servers, workloads = publisher.told()
+            position, table, servers, workloads = publisher.snapshot()
             assert position == (await store.list("Model")).resource_version
             assert table == read(tmp_path / "table.json")
             assert [each.meta.name for each in (*servers, *workloads)] == ["a-1", "a-1.1"]
@@ -152,7 +152,7 @@ def test_a_file_that_somebody_broke_is_written_again(tmp_path: Path, content: by
                 await eventually(lambda: names(path) == ["a"])
             good = path.read_bytes()
             break_it()
-            async with running(TablePublisher(store, path, look_every=0.01)):
+            async with running(TablePublisher(store, path, check_interval=0.01)):
                 await eventually(lambda: path.exists() and path.read_bytes() == good)
                 break_it()
                 await eventually(lambda: path.exists() and path.read_bytes() == good)
@@ -237,7 +237,7 @@ def test_once_it_follows_no_change_makes_it_read_the_store(tmp_path: Path) -> No
         async with running(publisher):
             await eventually(lambda: names(path) == ["iris"])
             assert store.reads["lists"] == 6, "models in pages, and the other kinds"
-            assert [ref.name for ref in publisher._telling] == ["iris"], "those that tell nothing are not kept"
+            assert [ref.name for ref in publisher._resources] == ["iris"], "those that tell nothing are not kept"
             await put(store, inference_model("a", serving="1"))
             await put(store, workload("a.1", "ready"))
             await eventually(lambda: names(path) == ["a", "iris"] and len(read(path).servers) == 1)

@@ -9,25 +9,25 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.controllers.table_acks import PATIENCE, Traffic
+from mizzen.controllers.table_acks import ACK_TIMEOUT, GatewayTraffic
 from mizzen.graph.compile.plans import graph_mark
 from mizzen.graph.table_types import Graph, Plan, Route, Server, Service, Table
 from mizzen.protocol.gateway_files import table_acks
-from mizzen.protocol.gateway_files.table_acks import Taken
+from mizzen.protocol.gateway_files.table_acks import TableAck
 
 
 class World:
     def __init__(self, folder: Path) -> None:
         self.now = 100.0
         self.folder = folder
-        self.traffic = Traffic(folder, clock=lambda: self.now)
+        self.traffic = GatewayTraffic(folder, clock=lambda: self.now)
 
     def publish(self, serial: int, *addresses: str) -> None:
         server = Server(id="default/m", model="m", version="1", addresses=addresses)
-        self.traffic.published(Table(serial=serial, servers=(server,)))
+        self.traffic.on_published(Table(serial=serial, servers=(server,)))
 
     def take(self, gateway: str, serial: int, pid: int | None = None) -> None:
-        table_acks.write(self.folder, Taken(gateway, pid or os.getpid(), serial))
+        table_acks.write(self.folder, TableAck(gateway, pid or os.getpid(), serial))
 
     def reached(self, *addresses: str) -> bool:
         return self.traffic.reaches(addresses)
@@ -69,7 +69,7 @@ def test_it_is_reached_when_every_living_gateway_has_a_table_with_it(world: Worl
     assert world.reached("new"), "a later Table is as good"
     assert not world.reached("newer")
     assert world.reached("new", "newer"), "one of them is enough"
-    world.now += PATIENCE
+    world.now += ACK_TIMEOUT
     assert world.reached("newer"), "who is stuck is not waited for any more"
     assert not world.reached("old")
 
@@ -87,10 +87,10 @@ def test_one_that_is_stuck_is_waited_for_a_while(world: World) -> None:
     world.take("gateway-0", 10)
     world.publish(10, "old")
     world.publish(12, "new")
-    world.now += PATIENCE / 2
+    world.now += ACK_TIMEOUT / 2
     world.publish(13, "new", "newer")
     assert not world.over("old")
-    world.now += PATIENCE / 2
+    world.now += ACK_TIMEOUT / 2
     assert world.over("old")
     world.publish(14, "new")
     assert world.over("old"), "long gone"
@@ -125,7 +125,7 @@ def test_one_that_comes_back_has_to_leave_again(world: World) -> None:
 def test_nothing_is_kept_of_what_left_long_ago(world: World) -> None:
     for serial in range(100):
         world.publish(serial, f"address-{serial}")
-        world.now += PATIENCE
+        world.now += ACK_TIMEOUT
     assert len(world.traffic._gone) <= 2
 
 
@@ -134,7 +134,7 @@ def test_services_and_graphs_are_known_as_processes_are(world: World) -> None:
         graph = Plan(graph=Graph(uid="u", generation=generation, nodes=()))
         route = Route(namespace="default", name="g", version=str(generation), plan=graph)
         service = Service(id="default/g/c", addresses=addresses, path="/predict")
-        world.traffic.published(Table(serial=serial, services=(service,), routes=(route,)))
+        world.traffic.on_published(Table(serial=serial, services=(service,), routes=(route,)))
 
     publish(10, 1, "http://old")
     world.take("gateway-0", 10)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mizzen.controllers.training import decide
-from mizzen.controllers.training.admission_queue import Verdict
-from mizzen.controllers.training.facts import Saved, TrainingFacts
+from mizzen.controllers.training.admission_queue import Admission
+from mizzen.controllers.training.facts import SavedCheckpoints, TrainingFacts
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.workload import WorkloadSpec
@@ -22,7 +22,7 @@ from tests.unit.controllers.objects import DIGEST, NOW, meta
 def test_what_a_job_is_given_is_written_down_before_anything_starts() -> None:
     made = Set(jobs.job(replicas=2), ports={"worker-0": 20_000, "worker-1": 20_001})
     decision = made.look()
-    assert (decision.children, decision.again) == ((), 0.0)
+    assert (decision.children, decision.requeue_after) == ((), 0.0)
     assert (made.status.admitted, made.status.ports) == (True, {"worker-0": 20_000, "worker-1": 20_001})
     assert made.why == ("Queued", "Starting")
     made.look(ports={})
@@ -30,11 +30,11 @@ def test_what_a_job_is_given_is_written_down_before_anything_starts() -> None:
 
 
 def test_a_job_goes_from_queued_to_running_to_succeeded() -> None:
-    made = Set(jobs.job(), verdict=Verdict(admitted=False, reason="WaitingForShare", message="needs 1 CPU"))
+    made = Set(jobs.job(), admission=Admission(admitted=False, reason="WaitingForShare", message="needs 1 CPU"))
     made.look()
     assert made.why == ("Queued", "WaitingForShare")
     assert made.condition("Created").true
-    made.look(verdict=jobs.ADMITTED)
+    made.look(admission=jobs.ADMITTED)
     made.look()
     made.sees("worker-0", "waiting", reason="BuildingEnvironment", message="installing numpy")
     made.look()
@@ -48,7 +48,7 @@ def test_a_job_goes_from_queued_to_running_to_succeeded() -> None:
     made.look()
     assert made.why == ("Running", "ReplicasRunning")
     made.sees("worker-0", "ended", 0)
-    decision = made.look(after=10, saved=Saved(2, "job-2"))
+    decision = made.look(after=10, saved=SavedCheckpoints(2, "job-2"))
     assert made.why == ("Succeeded", "Succeeded")
     assert decision.children == ()
     assert made.status.condition("NoCheckpoint") is None
@@ -65,7 +65,7 @@ def test_one_that_saved_nothing_says_so_until_something_is_found_after_all() -> 
     made.look()
     assert made.condition("NoCheckpoint").true
     assert jobs.phases(made.status) == ["Succeeded"]
-    made.look(saved=Saved(1, "late"))
+    made.look(saved=SavedCheckpoints(1, "late"))
     assert made.status.condition("NoCheckpoint") is None
     assert made.why == ("Succeeded", "Succeeded")
 
@@ -148,7 +148,7 @@ def test_every_workload_that_is_wanted_can_be_worked_with() -> None:
     )
     children = {child.meta.name: child for child in made.facts.children}
     for child in children.values():
-        accepted, findings = catalog.accepted(child, jobs.KNOWN)
+        accepted, findings = catalog.check_accepted(child, jobs.KNOWN)
         assert accepted.true, findings.faults
     chief, worker = (WorkloadSpec.of(children[f"job.{name}"]) for name in ("chief-0", "worker-1"))
     assert chief.command == ("python", "mine.py", "--fast")

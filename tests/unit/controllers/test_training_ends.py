@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from mizzen.controllers.training.admission_queue import Verdict
+from mizzen.controllers.training.admission_queue import Admission
 from mizzen.kinds.schema.resource import format_time
 from tests.unit.controllers import jobs
 from tests.unit.controllers.jobs import Set, running
@@ -19,7 +19,7 @@ def test_a_restart_waits_and_bumps_the_attempt_only_then() -> None:
     made.sees("worker-0", "ended", 1)
     decision = made.look()
     assert made.why == ("Restarting", "BackOff")
-    assert (made.running, decision.again) == ({"worker-0": 0}, 1.0)
+    assert (made.running, decision.requeue_after) == ({"worker-0": 0}, 1.0)
     assert [note.reason for note in decision.notes] == ["ReplicaEnded"]
     made.look(after=0.5)
     assert made.running == {"worker-0": 0}
@@ -39,14 +39,14 @@ def test_back_off_grows_and_the_limit_is_final() -> None:
     waits = []
     for _ in range(3):
         made.sees("worker-0", "ended", 137)
-        waits.append(made.look().again)
+        waits.append(made.look().requeue_after)
         made.look(after=waits[-1] or 0)
     assert waits == [1, 2, 4]
     assert made.running == {"worker-0": 3}
     made.sees("worker-0", "ended", 137)
     made.look()
     assert made.why == ("Failed", "BackoffLimitExceeded")
-    message = "it was started again 3 times, and spec.backoffLimit is 3; worker-0 was killed (137: SIGKILL)"
+    message = "the job was restarted 3 times, and spec.backoffLimit is 3; worker-0 was killed (137: SIGKILL)"
     assert made.condition("Failed").message == message
     assert made.status.restarts == 3
 
@@ -208,14 +208,14 @@ def test_who_ends_a_job_ends_all_of_it(clean: str) -> None:
     made.end(terminated={"actor": "ada", "time": format_time(NOW)})
     assert made.look().children == ()
     assert made.why == ("Failed", "Terminated")
-    assert made.condition("Failed").message == "ada ended it"
+    assert made.condition("Failed").message == "terminated by ada"
     before = made.facts.resource
     made.look(after=5)
     assert made.facts.resource == before
 
 
 def test_a_job_that_waits_can_be_ended_as_well() -> None:
-    made = Set(jobs.job(), verdict=Verdict(admitted=False, reason="WaitingForShare"))
+    made = Set(jobs.job(), admission=Admission(admitted=False, reason="WaitingForShare"))
     made.look()
     made.end(terminated={"actor": "ada", "time": format_time(NOW)})
     made.look()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.controllers.training import checkpoint_retention
-from mizzen.controllers.training.checkpoint_retention import Served
+from mizzen.controllers.training.checkpoint_retention import ServedCheckpoints
 from mizzen.kinds.training import Retention
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.runs.records import File
@@ -23,16 +23,16 @@ def checkpoint(number: int, **metrics: float) -> Checkpoint:
     )  # fmt: skip
 
 
-def gone(every: list[Checkpoint], served: Served | None = None, **retention: Any) -> list[str]:
+def gone(every: list[Checkpoint], served: ServedCheckpoints | None = None, **retention: Any) -> list[str]:
     kept = Retention.model_validate(retention)
-    return sorted(each.id for each in checkpoint_retention.surplus(every, kept, served or Served()))
+    return sorted(each.id for each in checkpoint_retention.find_surplus(every, kept, served or ServedCheckpoints()))
 
 
 FIVE = [checkpoint(number, loss=loss) for number, loss in enumerate((0.5, 0.1, 0.3, 0.2, 0.4))]
 
 
 def test_without_a_number_all_are_kept() -> None:
-    assert checkpoint_retention.surplus(FIVE, None, Served()) == []
+    assert checkpoint_retention.find_surplus(FIVE, None, ServedCheckpoints()) == []
     assert gone(FIVE, best=1, metric="loss") == []
 
 
@@ -49,7 +49,7 @@ def test_what_is_served_is_kept_by_name_and_by_its_files() -> None:
     by_status = type(by_status)(by_status.kind, by_status.meta, by_status.spec, {"checkpoint": "job-1"})
     running = workload("w", "ready", artifacts=[{"path": "model.npy", "digest": FIVE[2].files[0].digest, "size": 1}])
     training = workload("t", "ready", purpose="train", artifacts=[{"path": "a", "digest": FIVE[3].files[0].digest}])
-    served = checkpoint_retention.served_by((by_spec, by_status), (running, training))
+    served = checkpoint_retention.find_served((by_spec, by_status), (running, training))
     assert gone(FIVE, served, checkpoints=1) == ["job-3"]
 
 
@@ -63,7 +63,7 @@ def test_the_last_the_best_and_the_served_always_stay(
     losses: list[float | None], last: int, best: int, served: frozenset[int]
 ) -> None:
     every = [checkpoint(number, **({} if loss is None else {"loss": loss})) for number, loss in enumerate(losses)]
-    names = Served(frozenset(f"job-{number}" for number in served))
+    names = ServedCheckpoints(frozenset(f"job-{number}" for number in served))
     lost = set(gone(every, names, checkpoints=last, best=best, metric="loss", mode="min"))
     kept = [each for each in every if each.id not in lost]
     assert {each.id for each in every[-last:]} <= {each.id for each in kept}

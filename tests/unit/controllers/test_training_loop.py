@@ -16,9 +16,9 @@ import pytest
 
 from mizzen.blobs.documents import Documents as NamedDocuments
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.controllers.training.admission_queue import Ask, Shares
-from mizzen.controllers.training.controller import Training
-from mizzen.controllers.training.results import Results
+from mizzen.controllers.training.admission_queue import AdmissionQueue, ResourceRequest
+from mizzen.controllers.training.controller import TrainingJobs
+from mizzen.controllers.training.results import JobResults
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.engine import Capability, Observation
 from mizzen.errors import AlreadyExists, Conflict
@@ -28,7 +28,7 @@ from mizzen.kinds.training import TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus, WorkloadSpec
 from mizzen.reconcile.controller import find
 from mizzen.reconcile.loop import Loop
-from mizzen.runs.checkpoints import Checkpoint, Shelf
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File
 from mizzen.stores.lookup import Lookup
@@ -100,7 +100,7 @@ class World:
 
     async def ends(self, replica: str, code: int, attempt: int = 0, name: str = "job") -> None:
         self.tasks.codes[replica, attempt] = code
-        self.loop.poke(Ref("Workload", f"{name}.{replica}"))
+        self.loop.enqueue(Ref("Workload", f"{name}.{replica}"))
 
     async def _is(self, state: str, name: str) -> bool:
         return (await self.status(name)).state == state
@@ -123,13 +123,13 @@ async def world(folder: Path, cpus: float = 4, ago: float = 0.0) -> AsyncIterato
     documents, tasks = FileBlobs(folder / "blobs").documents, Tasks()
 
     def poke(ref: Ref) -> None:
-        loop.poke(ref)
+        loop.enqueue(ref)
 
-    training = Training(
-        Context(), Shares(cpus, 1 << 30, poke=poke), Results(folder, documents), Lookup(*NOBODY), now=now
+    training = TrainingJobs(
+        Context(), AdmissionQueue(cpus, 1 << 30, enqueue=poke), JobResults(folder, documents), Lookup(*NOBODY), now=now
     )
     loop = Loop(store, [training, Workloads(tasks)], now=now)
-    await training.prime(store)
+    await training.restore(store)
     task = asyncio.create_task(loop.run())
     try:
         for resource in (model(), jobs.code()):
@@ -210,7 +210,7 @@ def test_an_object_goes_when_its_time_is_over_and_what_it_saved_stays(tmp_path: 
             assert (await here.until("Succeeded")).checkpoints == 1
             await eventually(lambda: gone(here, Ref("TrainingJob", "job")))
             assert await find(here.store, Ref("Workload", "job.worker-0")) is None
-            assert len(Shelf(here.documents).all()) == 1
+            assert len(CheckpointStore(here.documents).all()) == 1
 
     asyncio.run(main())
 
@@ -222,7 +222,7 @@ def saved(here: World, uid: str, number: int, **metrics: float) -> Checkpoint:
         name=f"ckpt-{number}", files=(File("model.npy", f"sha256:{number:064}", 1),), sha256="0", created=float(number),
         metrics=metrics,
     )  # fmt: skip
-    assert Shelf(here.documents).add(made)
+    assert CheckpointStore(here.documents).add(made)
     return made
 
 
@@ -306,7 +306,7 @@ def test_a_share_is_free_only_when_the_last_process_is_gone_and_what_it_kept_on_
             await here.store.create(jobs.job("next"), "ann")
             here.tasks.holds = True
             here.tasks.codes["worker-0", 0] = 0
-            here.loop.poke(Ref("Workload", "job.worker-0"))
+            here.loop.enqueue(Ref("Workload", "job.worker-0"))
             status = await here.until("Succeeded")
             assert status.is_true("NoCheckpoint")
             saved(here, uid, 1)
@@ -356,19 +356,19 @@ def test_surplus_checkpoints_go_while_a_job_runs_but_not_what_is_served(tmp_path
 
 
 def test_what_is_served_while_it_is_removed_is_put_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    remove = Shelf.remove
+    remove = CheckpointStore.remove
 
     async def main() -> None:
         running = asyncio.get_running_loop()
         async with world(tmp_path) as here:
 
-            def served_meanwhile(shelf: Shelf, checkpoint: Checkpoint) -> bool:
+            def served_meanwhile(shelf: CheckpointStore, checkpoint: Checkpoint) -> bool:
                 if checkpoint.id == "job-2":
                     new = inference_model("late", "3", checkpoint="job-2")
                     asyncio.run_coroutine_threadsafe(here.store.create(new, "ann"), running).result(60)
                 return remove(shelf, checkpoint)
 
-            monkeypatch.setattr(Shelf, "remove", served_meanwhile)
+            monkeypatch.setattr(CheckpointStore, "remove", served_meanwhile)
             await here.store.create(jobs.job(retention={"checkpoints": 1}), "ann")
             await here.until("Running")
             uid = (await here.store.get(Ref("TrainingJob", "job"))).meta.uid
@@ -386,11 +386,11 @@ def report(here: World, uid: str, checkpoints: int, phase: str = "running") -> N
     place.folder.mkdir(parents=True, exist_ok=True)
     said = {"attempt": 0, "phase": phase, "checkpoints": checkpoints}
     place.report.write_text(json.dumps(said))
-    here.loop.poke(Ref("TrainingJob", "job"))
+    here.loop.enqueue(Ref("TrainingJob", "job"))
 
 
 async def kept(here: World, names: set[str]) -> bool:
-    return {each.id for each in Shelf(here.documents).all()} == names
+    return {each.id for each in CheckpointStore(here.documents).all()} == names
 
 
 async def newest(here: World, count: int, name: str) -> bool:
@@ -502,11 +502,11 @@ def test_a_set_that_has_ended_and_still_stops_has_its_share_when_a_plane_starts(
             ended = Condition(type="Succeeded", status="True", reason="Succeeded")
             told = TrainingJobStatus(state="Succeeded", admitted=admitted, conditions=(ended,))
             await store.update_status(made.with_status(told), "ann")
-        shares = Shares(4, 1 << 30, poke=lambda _: None)
-        results = Results(tmp_path, FileBlobs(tmp_path / "blobs").documents)
-        await Training(Context(), shares, results, Lookup(*NOBODY), now=lambda: NOW).prime(store)
+        shares = AdmissionQueue(4, 1 << 30, enqueue=lambda _: None)
+        results = JobResults(tmp_path, FileBlobs(tmp_path / "blobs").documents)
+        await TrainingJobs(Context(), shares, results, Lookup(*NOBODY), now=lambda: NOW).restore(store)
         await store.close()
         assert shares.used.cpus == 1
-        assert shares.look(Ref("TrainingJob", "new"), "new", Ask(3), admitted=False).admitted
+        assert shares.admit(Ref("TrainingJob", "new"), "new", ResourceRequest(3), admitted=False).admitted
 
     asyncio.run(main())

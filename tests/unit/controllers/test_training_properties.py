@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.controllers.training import decide
-from mizzen.controllers.training.admission_queue import Verdict
-from mizzen.controllers.training.facts import Saved, TrainingFacts
+from mizzen.controllers.training.admission_queue import Admission
+from mizzen.controllers.training.facts import SavedCheckpoints, TrainingFacts
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import TrainingJobStatus
@@ -63,7 +63,10 @@ def test_no_sequence_of_events_breaks_the_rules_of_a_job_set(
     ports = {f"{type_}-{index}": 20_000 for type_ in ("chief", "master", "worker", "ps") for index in range(3)}
     ports["evaluator-0"] = 20_000
     facts = TrainingFacts(
-        jobs.job(status={"ports": ports}, **spec), version=jobs.code(), verdict=jobs.ADMITTED, saved=Saved()
+        jobs.job(status={"ports": ports}, **spec),
+        version=jobs.code(),
+        admission=jobs.ADMITTED,
+        saved=SavedCheckpoints(),
     )
     now = NOW
     for word, value, seen in [("pass", 0.0, None), ("pass", 0.0, None), *steps]:
@@ -96,7 +99,7 @@ def _happen(facts: TrainingFacts, word: str, value: object, seen: object) -> tup
             # What has its share keeps it until it ends or is suspended, as `Shares` promises.
             keeps = TrainingJobStatus.of(resource).admitted and bool(children)
             reason = "" if share else "WaitingForShare"
-            return replace(facts, verdict=Verdict(admitted=share or keeps, reason=reason)), 0.0
+            return replace(facts, admission=Admission(admitted=share or keeps, reason=reason)), 0.0
         case "lose", int(index) if index < len(children):
             children.pop(index)
         case "see", int(index) if children and isinstance(seen, tuple):
@@ -126,7 +129,7 @@ def _keeps_the_rules(before: TrainingFacts, after: TrainingFacts) -> None:
     if now.state == "Suspended":
         assert after.children == ()
     for child in after.children:
-        assert catalog.accepted(child, jobs.KNOWN)[0].true
+        assert catalog.check_accepted(child, jobs.KNOWN)[0].true
         told = next(each for each in now.replica_states if child.meta.name.endswith(f".{each.name}"))
         assert child.spec["task"]["attempt"] == told.attempt
     for child in after.children:

@@ -9,8 +9,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.controllers.training.admission_queue import Ask, Shares, Verdict
-from mizzen.controllers.training.replicas import ask_of
+from mizzen.controllers.training.admission_queue import Admission, AdmissionQueue, ResourceRequest
+from mizzen.controllers.training.replicas import resource_request_of
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.training import TrainingJobSpec
 from tests.support.examples import examples
@@ -28,14 +28,14 @@ class Line:
 
     def __init__(self, cpus: float = 2, memory: int = 4 * GIB, gpus: float = 1) -> None:
         self.poked: list[str] = []
-        self.shares = Shares(cpus, memory, gpus, poke=lambda ref: self.poked.append(ref.name))
+        self.shares = AdmissionQueue(cpus, memory, gpus, enqueue=lambda ref: self.poked.append(ref.name))
         self.age = 0
 
-    def look(self, name: str, cpus: float = 1, *, priority: int = 0, admitted: bool = False, **ask: float) -> Verdict:
+    def look(self, name: str, cpus: float = 1, *, priority: int = 0, admitted: bool = False, **ask: float) -> Admission:
         self.age += 1
-        whole = Ask(cpus, int(ask.get("memory", 0)), ask.get("gpus", 0.0))
+        whole = ResourceRequest(cpus, int(ask.get("memory", 0)), ask.get("gpus", 0.0))
         created = NOW + timedelta(seconds=ord(name[0]))
-        return self.shares.look(ref(name), f"uid-{name}", whole, priority=priority, created=created, admitted=admitted)
+        return self.shares.admit(ref(name), f"uid-{name}", whole, priority=priority, created=created, admitted=admitted)
 
 
 def test_jobs_get_their_shares_until_nothing_is_left_and_are_told_who_has_what() -> None:
@@ -45,7 +45,7 @@ def test_jobs_get_their_shares_until_nothing_is_left_and_are_told_who_has_what()
     waits = line.look("c", cpus=2)
     assert (waits.admitted, waits.reason) == (False, "WaitingForShare")
     assert waits.message == "needs 2 CPUs; 0 of 2 free: a has 1, b has 1"
-    assert line.look("d").message == "needs 1 CPU; 0 of 2 free: a has 1, b has 1; 1 job is before it"
+    assert line.look("d").message == "needs 1 CPU; 0 of 2 free: a has 1, b has 1; 1 job is ahead of it"
 
 
 def test_a_set_gets_all_or_nothing_and_a_smaller_one_does_not_overtake() -> None:
@@ -53,8 +53,8 @@ def test_a_set_gets_all_or_nothing_and_a_smaller_one_does_not_overtake() -> None
     assert line.look("a").admitted
     assert not line.look("b", cpus=2).admitted
     behind = line.look("c")
-    assert (behind.admitted, behind.message) == (False, "1 job is before it")
-    line.shares.leave(ref("a"))
+    assert (behind.admitted, behind.message) == (False, "1 job is ahead of it")
+    line.shares.release(ref("a"))
     assert line.poked == ["b"]
     assert not line.look("c").admitted
     assert line.look("b", cpus=2).admitted
@@ -67,7 +67,7 @@ def test_a_higher_priority_goes_first_and_then_the_older() -> None:
         assert not line.look(name, cpus=2, priority=priority).admitted
     order = []
     for running in ("a", "c", "d"):
-        line.shares.leave(ref(running))
+        line.shares.release(ref(running))
         order.append(line.poked[-1])
         assert line.look(order[-1], cpus=2, priority=0 if order[-1] == "b" else 5).admitted
     assert order == ["c", "d", "b"]
@@ -77,16 +77,16 @@ def test_what_can_never_fit_says_so_and_is_in_nobodys_way() -> None:
     line = Line()
     huge = line.look("a", cpus=64, memory=8 * GIB)
     assert (huge.admitted, huge.reason) == (False, "TooLarge")
-    assert huge.message == "asks for 64 CPUs; this machine has 2; asks for 8Gi of memory; this machine has 4Gi"
+    assert huge.message == "requests 64 CPUs; this machine has 2; requests 8Gi of memory; this machine has 4Gi"
     assert line.look("b", cpus=2).admitted
-    assert line.look("c", cpus=0, gpus=2).message == "asks for 2 GPUs; this machine has 1"
+    assert line.look("c", cpus=0, gpus=2).message == "requests 2 GPUs; this machine has 1"
 
 
 def test_memory_and_gpus_count_as_well() -> None:
     line = Line()
     assert line.look("a", cpus=0.5, memory=3 * GIB, gpus=0.5).admitted
     assert line.look("b", cpus=0.5, memory=2 * GIB).message == "needs 2Gi of memory; 1Gi of 4Gi free: a has 3Gi"
-    line.shares.leave(ref("b"))
+    line.shares.release(ref("b"))
     assert line.look("c", cpus=0.5, gpus=1).message == "needs 1 GPU; 0.5 of 1 free: a has 0.5"
 
 
@@ -103,7 +103,7 @@ def test_who_was_admitted_stays_so_even_where_there_is_less_now() -> None:
     assert line.look("b", cpus=2, admitted=True).admitted
     assert not line.look("c").admitted
     assert line.look("d", cpus=0, memory=GIB).admitted is False, "c is before it"
-    line.shares.leave(ref("c"))
+    line.shares.release(ref("c"))
     assert line.look("d", cpus=0, memory=GIB).admitted, "of memory there is enough"
 
 
@@ -112,7 +112,7 @@ def test_asking_again_changes_nothing_and_one_more_can_start_is_told() -> None:
     line.look("z", cpus=2)
     assert not line.look("a").admitted
     assert not line.look("b").admitted
-    line.shares.leave(ref("z"))
+    line.shares.release(ref("z"))
     assert line.look("a").admitted
     assert line.look("a").admitted
     assert line.poked == ["a", "b"]
@@ -121,39 +121,39 @@ def test_asking_again_changes_nothing_and_one_more_can_start_is_told() -> None:
 def test_another_job_of_the_same_name_has_not_the_share_of_the_one_before() -> None:
     line = Line()
     assert line.look("a", cpus=2).admitted
-    line.shares.look(ref("b"), "uid-b", Ask(2), created=NOW, admitted=False)
-    again = line.shares.look(ref("a"), "another", Ask(2), created=NOW + timedelta(hours=1), admitted=False)
+    line.shares.admit(ref("b"), "uid-b", ResourceRequest(2), created=NOW, admitted=False)
+    again = line.shares.admit(ref("a"), "another", ResourceRequest(2), created=NOW + timedelta(hours=1), admitted=False)
     assert not again.admitted
     assert line.poked == ["b"]
 
 
 def test_those_that_were_admitted_before_the_plane_started_count_before_anybody_new() -> None:
     line = Line()
-    line.shares.note(ref("old"), "uid-old", Ask(2), created=NOW, admitted=True)
-    line.shares.note(ref("first"), "uid-first", Ask(1), created=NOW, admitted=False)
-    assert line.look("new").message == "needs 1 CPU; 0 of 2 free: old has 2; 1 job is before it"
-    line.shares.leave(ref("old"))
+    line.shares.restore(ref("old"), "uid-old", ResourceRequest(2), created=NOW, admitted=True)
+    line.shares.restore(ref("first"), "uid-first", ResourceRequest(1), created=NOW, admitted=False)
+    assert line.look("new").message == "needs 1 CPU; 0 of 2 free: old has 2; 1 job is ahead of it"
+    line.shares.release(ref("old"))
     assert line.poked == ["first"]
 
 
 def test_what_replicas_do_not_say_is_one_processor_each_as_far_as_there_are_any() -> None:
-    whole = Ask(2, 4 * GIB, 0)
+    whole = ResourceRequest(2, 4 * GIB, 0)
 
-    def ask(**spec: object) -> Ask:
-        return ask_of(TrainingJobSpec.model_validate({"modelName": "iris", "version": "1", **spec}), whole)
+    def ask(**spec: object) -> ResourceRequest:
+        return resource_request_of(TrainingJobSpec.model_validate({"modelName": "iris", "version": "1", **spec}), whole)
 
-    assert ask() == Ask(1)
-    assert ask(replicas=8) == Ask(2)
-    assert ask(replicas=8, resources={"cpu": "1"}) == Ask(8)
-    assert ask(replicas=3, resources={"cpu": "500m", "memory": "1Gi"}, gpu=0.5) == Ask(1.5, 3 * GIB, 1.5)
+    assert ask() == ResourceRequest(1)
+    assert ask(replicas=8) == ResourceRequest(2)
+    assert ask(replicas=8, resources={"cpu": "1"}) == ResourceRequest(8)
+    assert ask(replicas=3, resources={"cpu": "500m", "memory": "1Gi"}, gpu=0.5) == ResourceRequest(1.5, 3 * GIB, 1.5)
     chief = {"replicas": 1, "resources": {"cpu": "2"}}
-    assert ask(replicaSpecs={"Chief": chief, "Worker": {"replicas": 3}}) == Ask(2)
+    assert ask(replicaSpecs={"Chief": chief, "Worker": {"replicas": 3}}) == ResourceRequest(2)
     container = {
         "name": "tensorflow",
         "resources": {"limits": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1}},
     }
     template = {"spec": {"containers": [{"name": "side"}, container]}}
-    assert ask(replicaSpecs={"Worker": {"replicas": 2, "template": template}}) == Ask(3, 2 * GIB, 2)
+    assert ask(replicaSpecs={"Worker": {"replicas": 2, "template": template}}) == ResourceRequest(3, 2 * GIB, 2)
 
 
 @dataclass
@@ -169,10 +169,10 @@ class Crowd:
     def look(self, number: int) -> None:
         cpus, priority = self.asks[number]
         created = NOW + timedelta(seconds=number)
-        verdict = self.line.shares.look(
+        verdict = self.line.shares.admit(
             ref(f"{number}"),
             f"{number}",
-            Ask(cpus),
+            ResourceRequest(cpus),
             priority=priority,
             created=created,
             admitted=number in self.running,
@@ -194,7 +194,7 @@ class Crowd:
 
     def end(self, number: int) -> None:
         self.running.remove(number)
-        self.line.shares.leave(ref(f"{number}"))
+        self.line.shares.release(ref(f"{number}"))
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -219,4 +219,4 @@ def test_whatever_comes_and_ends_the_machine_is_never_overcommitted_and_everybod
             crowd.end(crowd.running[pick % len(crowd.running)])
         crowd.settle()
     assert sorted(crowd.started) == [number for number, (cpus, _) in enumerate(asks) if cpus <= 2]
-    assert crowd.line.shares.used == Ask()
+    assert crowd.line.shares.used == ResourceRequest()

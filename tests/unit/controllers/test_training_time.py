@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mizzen.controllers.training.admission_queue import Verdict
+from mizzen.controllers.training.admission_queue import Admission
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress
 from tests.unit.controllers import jobs
@@ -12,13 +12,13 @@ from tests.unit.controllers.objects import NOW
 
 def test_the_deadline_counts_running_time_over_restarts_and_not_the_rest() -> None:
     made = running(restartPolicy="OnFailure", activeDeadlineSeconds=100)
-    assert made.look(after=10).again == 30
+    assert made.look(after=10).requeue_after == 30
     made.sees("worker-0", "ended", 1)
     made.look(after=30)
     assert (made.status.ran_seconds, made.status.running_since) == (40, None)
     made.look(after=200)
     assert made.why[0] == "Running"
-    assert made.look(after=45).again == 15
+    assert made.look(after=45).requeue_after == 15
     made.look(after=15)
     assert made.why == ("Failed", "DeadlineExceeded")
     assert made.running == {}
@@ -58,23 +58,23 @@ def test_suspending_stops_all_and_resuming_starts_the_next_attempt_of_who_had_no
     assert made.look().children == ()
     assert made.why == ("Suspended", "Suspended")
     assert made.states == {"worker-0": "stopped", "worker-1": "succeeded", "worker-2": "stopped"}
-    made.look(verdict=Verdict(admitted=False))
+    made.look(admission=Admission(admitted=False))
     assert made.status.admitted is False
     made.change(suspend=False)
-    made.look(verdict=Verdict(admitted=False, reason="WaitingForShare"))
+    made.look(admission=Admission(admitted=False, reason="WaitingForShare"))
     assert made.why == ("Queued", "WaitingForShare")
-    made.look(verdict=jobs.ADMITTED)
+    made.look(admission=jobs.ADMITTED)
     made.look()
     assert made.running == {"worker-0": 1, "worker-2": 1}
     assert made.status.restarts == 0
 
 
 def test_a_job_that_is_made_suspended_begins_with_its_first_attempt() -> None:
-    made = Set(jobs.job(suspend=True), verdict=Verdict(admitted=False))
+    made = Set(jobs.job(suspend=True), admission=Admission(admitted=False))
     made.look()
     assert made.why[0] == "Suspended"
     made.change(suspend=False)
-    made.look(verdict=jobs.ADMITTED)
+    made.look(admission=jobs.ADMITTED)
     made.look()
     assert made.running == {"worker-0": 0}
 
@@ -108,7 +108,7 @@ def test_ttl_removes_the_object_when_it_is_due() -> None:
     made.sees("worker-0", "ended", 0)
     made.look()
     decision = made.look(after=20)
-    assert (decision.remove, decision.again) == (False, 40)
+    assert (decision.remove, decision.requeue_after) == (False, 40)
     assert made.look(after=40).remove
     for_ever = running()
     for_ever.sees("worker-0", "ended", 0)

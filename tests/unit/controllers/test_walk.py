@@ -38,7 +38,7 @@ async def _story(store: SqliteStore, path: Path) -> None:
             await store.create(resource, "ann")
         await _eventually(lambda: _truth(engine.running))
         engine.happen("ready", (WORKLOAD.name,), only=frozenset({"starting"}))
-        loop.poke(WORKLOAD)
+        loop.enqueue(WORKLOAD)
         await _eventually(lambda: _has_current(store))
         await _eventually(lambda: _truth(_routes(path) == 2))
         await _check_serving(store)

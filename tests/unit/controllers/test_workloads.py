@@ -39,7 +39,7 @@ def test_what_was_seen_is_reported(
 ) -> None:
     replicas = tuple(replica(index, state, message=f"it is {state}") for index, state in enumerate(states))
     decision = decide(WorkloadFacts(workload("w"), observation=Observation(replicas)))
-    assert decision.again == again
+    assert decision.requeue_after == again
     assert isinstance(decision.status, WorkloadStatus)
     assert decision.status.replicas == replicas
     available = decision.status.condition("Available")
@@ -50,7 +50,7 @@ def test_what_was_seen_is_reported(
 
 def test_deletion_is_asked_for_until_nothing_is_left() -> None:
     going = workload("w", deleting=True)
-    assert decide(WorkloadFacts(going)) == Decision(again=WHILE_DELETING)
+    assert decide(WorkloadFacts(going)) == Decision(requeue_after=WHILE_DELETING)
     assert decide(WorkloadFacts(going, gone=True)) == Decision(drop_finalizers=frozenset({ENGINE_FINALIZER}))
 
 

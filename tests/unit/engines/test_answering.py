@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.engines.local.http_env import PORT_NAMES, expand, expanded
-from mizzen.engines.local.process_specs import Place, process_of
+from mizzen.engines.local.http_env import PORT_NAMES, expand, expand_all
+from mizzen.engines.local.process_specs import WorkloadPaths, process_of
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessSpec
@@ -45,7 +45,7 @@ def test_what_is_escaped_stays_as_it_was(text: str) -> None:
 
 def test_a_variable_may_speak_of_those_before_it_and_none_is_that_of_the_port() -> None:
     env = {"URL": "http://$(HOST):$(PORT)", "HOST": "h", "PORT": "1", "AGAIN": "$(HOST) $(URL)"}
-    command, own, ours = expanded(("x", "$(URL)", "$(PORT)"), env, 20_001)
+    command, own, ours = expand_all(("x", "$(URL)", "$(PORT)"), env, 20_001)
     assert command == ("x", "http://$(HOST):20001", "20001")
     assert own == {"URL": "http://$(HOST):20001", "HOST": "h", "AGAIN": "h http://$(HOST):20001"}
     assert ours == dict.fromkeys(PORT_NAMES, "20001")
@@ -53,7 +53,7 @@ def test_a_variable_may_speak_of_those_before_it_and_none_is_that_of_the_port() 
 
 def process(cwd: str | None = None, secrets: dict[str, str] | None = None, **spec: Any) -> ProcessSpec:
     read = WorkloadSpec.model_validate({"purpose": "answer", "model": "m", "command": ["python", "-m", "m"], **spec})
-    place = Place(Home(Path("/d"), Path("/d/run")), "uid", {0: 20_001})
+    place = WorkloadPaths(Home(Path("/d"), Path("/d/run")), "uid", {0: 20_001})
     return process_of(read, place, 0, python="/bin/py", secrets=secrets, cwd=cwd)
 
 
@@ -85,6 +85,6 @@ def test_what_served_before_is_the_same_process() -> None:
         "purpose": "serve", "command": ["python", "-m", "mizzen.runtime"], "env": {"A": "$(B)"},
         "secretEnv": {"T": {"name": "hub", "key": "k"}}, "resources": {"memory": "1Gi"},
     }  # fmt: skip
-    place = Place(Home(Path("/d"), Path("/d/run")), "uid")
+    place = WorkloadPaths(Home(Path("/d"), Path("/d/run")), "uid")
     started = process_of(WorkloadSpec.model_validate(given_then), place, 0, python="/bin/py", secrets={"T": "x"})
     assert started.fingerprint == "df8220df271913b3"

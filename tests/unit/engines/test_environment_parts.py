@@ -13,8 +13,8 @@ import pytest
 
 from mizzen.engines.local.environments import build_output, installers, interpreters, runtime_bundle
 from mizzen.engines.local.environments.lifecycle import retry_after
-from mizzen.engines.local.environments.spec import EnvironmentPlace, Recipe
-from mizzen.engines.local.process_specs import Built, Place, process_of
+from mizzen.engines.local.environments.spec import EnvironmentPaths, Recipe
+from mizzen.engines.local.process_specs import BuiltEnvironment, WorkloadPaths, process_of
 from mizzen.kinds.text.requirements import OLDEST
 from mizzen.kinds.workload import Environment, WorkloadSpec
 from mizzen.supervisor.data_dir import Home
@@ -38,8 +38,8 @@ def test_the_same_packages_for_the_same_python_are_one_environment() -> None:
 
 
 def test_a_folder_with_the_runtime_and_nothing_else_of_ours(tmp_path: Path) -> None:
-    folder = runtime_bundle.laid_out(tmp_path)
-    assert runtime_bundle.laid_out(tmp_path) == folder
+    folder = runtime_bundle.lay_out_runtime(tmp_path)
+    assert runtime_bundle.lay_out_runtime(tmp_path) == folder
     assert {path.name for path in (folder / "mizzen").iterdir()} == {*runtime_bundle.MODULES}
     asked = (
         "import sys, mizzen.runtime.process, mizzen.runtime.frameworks.python\n"
@@ -73,15 +73,15 @@ def test_another_release_has_a_folder_of_its_own(tmp_path: Path) -> None:
         (package / name).mkdir(parents=True)
     for name in ("__init__.py", "frameworks.py", "plugins.py", "runtime/a.py"):
         (package / name).write_text("one")
-    first = runtime_bundle.laid_out(tmp_path / "d", package)
+    first = runtime_bundle.lay_out_runtime(tmp_path / "d", package)
     (package / "runtime" / "a.py").write_text("two")
-    second = runtime_bundle.laid_out(tmp_path / "d", package)
+    second = runtime_bundle.lay_out_runtime(tmp_path / "d", package)
     assert first != second
     assert (first / "mizzen" / "runtime" / "a.py").read_text() == "one"
 
 
 def test_packages_are_not_told_what_the_plane_was_started_with() -> None:
-    known = installers.environment({
+    known = installers.filter_environment({
         "PATH": "/bin", "HOME": "/h", "UV_INDEX_URL": "u", "PIP_INDEX_URL": "p", "https_proxy": "x",
         "SSL_CERT_FILE": "c", "MIZZEN_TOKEN": "t", "AWS_SECRET_ACCESS_KEY": "s", "DATABASE_URL": "d",
         "PYTHONPATH": "/ours", "PIP_TARGET": "/elsewhere", "UV_PYTHON_DOWNLOADS": "automatic", "UV_SYSTEM_PYTHON": "1",
@@ -95,20 +95,22 @@ def test_packages_are_not_told_what_the_plane_was_started_with() -> None:
 
 
 def test_which_tool_builds(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert installers.chosen("auto", os.environ) == "uv"
-    assert installers.chosen("pip", os.environ) == "pip"
-    monkeypatch.setattr(installers, "uv", lambda _environ: None)
-    assert installers.chosen("auto", {}) == "pip"
+    assert installers.choose_tool("auto", os.environ) == "uv"
+    assert installers.choose_tool("pip", os.environ) == "pip"
+    monkeypatch.setattr(installers, "find_uv", lambda _environ: None)
+    assert installers.choose_tool("auto", {}) == "pip"
     with pytest.raises(installers.NoTool, match=r"mizzen\[environments\]"):
-        installers.chosen("uv", {})
+        installers.choose_tool("uv", {})
 
 
 @pytest.mark.parametrize("tool", ["uv", "pip"])
 def test_a_folder_of_wheels_is_all_that_is_asked(tool: str, tmp_path: Path) -> None:
-    place = EnvironmentPlace(tmp_path, "k")
-    *_, install = installers.commands(tool, place, "python3", tmp_path / "r", wheels="/wheels", environ=os.environ)
+    place = EnvironmentPaths(tmp_path, "k")
+    *_, install = installers.build_commands(
+        tool, place, "python3", tmp_path / "r", wheels="/wheels", environ=os.environ
+    )
     assert install[install.index("--no-index") :][:3] == ["--no-index", "--find-links", "/wheels"]
-    *_, install = installers.commands(tool, place, "python3", tmp_path / "r", wheels="", environ=os.environ)
+    *_, install = installers.build_commands(tool, place, "python3", tmp_path / "r", wheels="", environ=os.environ)
     assert "--no-index" not in install
 
 
@@ -127,7 +129,7 @@ def test_others_are_looked_for_on_the_path_and_among_those_that_pyenv_has(tmp_pa
     assert (found.version, found.path) == ("3.98.1", str(pyenv / "versions" / "3.98.1" / "bin" / "python3"))
     assert interpreters.find("3.97.2", environ).version == "3.97.2"
     ours = ".".join(map(str, sys.version_info[:3]))
-    with pytest.raises(interpreters.NotHere, match=rf"no Python 3.96 .* found were {ours}, 3.97.2, 3.98, 3.98.1\."):
+    with pytest.raises(interpreters.NoInterpreter, match=rf"no Python 3.96 .* it has {ours}, 3.97.2, 3.98, 3.98.1\."):
         interpreters.find("3.96", environ)
 
 
@@ -146,12 +148,12 @@ def _interpreter(path: Path, script: str) -> None:
         ("Prepared 1 package in 3s", "installing 1 package"),
         ("Collecting scikit-learn==1.5.2 (from -r requirements.txt)", "resolving scikit-learn"),
         ("Installing collected packages: a, b, c", "installing 3 packages"),
-        ("   Building thing==1.0", "building thing==1.0 from its sources"),
+        ("   Building thing==1.0", "building thing==1.0 from source"),
         ("Using Python 3.11.7 environment at: x", None),
     ],
 )
 def test_how_far_it_is(line: str, step: str | None) -> None:
-    assert build_output.step(line) == step
+    assert build_output.parse_step(line) == step
 
 
 @pytest.mark.parametrize(
@@ -159,8 +161,8 @@ def test_how_far_it_is(line: str, step: str | None) -> None:
     [
         (
             "Using Python 3.11.7 environment at: x\nerror: No solution found\n  cause: Because a was not found\n",
-            "No solution found cause: Because a was not found (is the name right, and is there such a version for this "
-            "Python and this machine?)",
+            "No solution found cause: Because a was not found (check the name, and that this version exists for this "
+            "Python and this machine)",
         ),
         (
             "  \u00d7 Failed to fetch: `https://host/simple/a/`\n  \u2570\u2500\u25b6 dns error\n",
@@ -173,8 +175,10 @@ def test_how_far_it_is(line: str, step: str | None) -> None:
     ],
 )
 def test_why_it_gave_up(printed: str, why: str | None) -> None:
-    told = build_output.reason(printed.splitlines())
-    assert told == why if why is not None else told.startswith("No matching distribution found for a==9 (is the name")
+    told = build_output.explain_failure(printed.splitlines())
+    assert (
+        told == why if why is not None else told.startswith("No matching distribution found for a==9 (check the name")
+    )
 
 
 def test_it_is_tried_again_ever_more_rarely() -> None:
@@ -182,12 +186,12 @@ def test_it_is_tried_again_ever_more_rarely() -> None:
 
 
 def test_what_runs_in_an_environment_finds_that_and_the_runtime(tmp_path: Path) -> None:
-    def process(built: Built) -> ProcessSpec:
+    def process(built: BuiltEnvironment) -> ProcessSpec:
         given = {"purpose": "serve", "command": ["python", "-m", "mizzen.runtime"], "env": {"PYTHONPATH": "/theirs"}}
         spec = WorkloadSpec.model_validate(given)
-        return process_of(spec, Place(Home.of(tmp_path), "u"), 0, python="/ours/python", built=built)
+        return process_of(spec, WorkloadPaths(Home.of(tmp_path), "u"), 0, python="/ours/python", built=built)
 
-    built = Built("k", "/envs/k/bin/python", "/runtime/1", safe_path=True)
+    built = BuiltEnvironment("k", "/envs/k/bin/python", "/runtime/1", safe_path=True)
     first = process(built)
     assert first.argv == ("/envs/k/bin/python", "-P", "-m", "mizzen.runtime")
     assert first.varying["PYTHONPATH"] == "/runtime/1:/theirs"
@@ -203,7 +207,7 @@ def test_what_the_runtime_is_made_of_is_no_newer_than_the_oldest_python(tmp_path
         "typing": {"Self", "Never", "LiteralString", "assert_never", "override", "Unpack", "TypeVarTuple"},
         "enum": {"StrEnum"}, "datetime": {"UTC"}, "asyncio": {"TaskGroup", "timeout"}, "contextlib": {"chdir"},
     }  # fmt: skip
-    for file in runtime_bundle.laid_out(tmp_path).rglob("*.py"):
+    for file in runtime_bundle.lay_out_runtime(tmp_path).rglob("*.py"):
         tree = ast.parse(file.read_text(), feature_version=OLDEST)
         typing_only = {
             inner for node in ast.walk(tree)

@@ -20,9 +20,9 @@ from mizzen.blobs.disk_room import Room
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.environments.lifecycle import AT_ONCE, Environments, Making, log_of
-from mizzen.engines.local.environments.spec import EnvironmentPlace, Recipe, kept, root_of, still_going
-from mizzen.engines.local.process_specs import Built, Obstacle
+from mizzen.engines.local.environments.lifecycle import MAX_BUILDS, BuildSettings, Environments, log_of
+from mizzen.engines.local.environments.spec import EnvironmentPaths, Recipe, list_removing, list_stored, root_of
+from mizzen.engines.local.process_specs import BuiltEnvironment, Obstacle
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client
@@ -91,21 +91,23 @@ async def opened(
         finally:
             client.close()
 
-    making = Making(tool, str(index))
+    making = BuildSettings(tool, str(index))
     given = {"now": now} if now is not None else {}
-    yield Environments(plane.home, asking, python=sys.executable, making=making, room=room, **given)
+    yield Environments(plane.home, asking, python=sys.executable, build_settings=making, room=room, **given)
 
 
 def wanting(*lines: str) -> Environment:
     return Environment(requirements=lines)
 
 
-async def settled(environments: Environments, uid: str, wanted: Environment, reason: str = "") -> Built | Obstacle:
+async def settled(
+    environments: Environments, uid: str, wanted: Environment, reason: str = ""
+) -> BuiltEnvironment | Obstacle:
     """Until it is there, or cannot be had; with `reason`, until that is said."""
     async with asyncio.timeout(60):
         while True:
-            found = await environments.of(uid, wanted)
-            if isinstance(found, Built) or found.reason == (reason or "EnvironmentFailed"):
+            found = await environments.ensure(uid, wanted)
+            if isinstance(found, BuiltEnvironment) or found.reason == (reason or "EnvironmentFailed"):
                 return found
             await asyncio.sleep(0.02)
 
@@ -122,8 +124,8 @@ def builders(plane: Supervised) -> dict[psutil.Process, str]:
     return found
 
 
-def place_of(plane: Supervised, wanted: Environment) -> EnvironmentPlace:
-    return EnvironmentPlace(root_of(plane.home.data_dir), Recipe.of(wanted).key)
+def place_of(plane: Supervised, wanted: Environment) -> EnvironmentPaths:
+    return EnvironmentPaths(root_of(plane.home.data_dir), Recipe.of(wanted).key)
 
 
 def test_two_workloads_with_packages_that_exclude_each_other(plane: Supervised, index: Path) -> None:
@@ -136,7 +138,10 @@ def test_two_workloads_with_packages_that_exclude_each_other(plane: Supervised, 
 
     async def body() -> None:
         engine = LocalEngine(
-            plane.home, FileBlobs(plane.home.data_dir / "blobs"), python=sys.executable, making=Making("uv", str(index))
+            plane.home,
+            FileBlobs(plane.home.data_dir / "blobs"),
+            python=sys.executable,
+            build_settings=BuildSettings("uv", str(index)),
         )
         try:
             first = await engine.apply(workload(1))
@@ -173,12 +178,12 @@ def test_what_is_wanted_twice_is_built_once(plane: Supervised, index: Path, tool
             one, other = await asyncio.gather(
                 settled(environments, "a", wanting("thing")), settled(environments, "b", wanting("Thing", "numpy"))
             )
-            assert isinstance(one, Built)
+            assert isinstance(one, BuiltEnvironment)
             assert one == other
             assert log_of(plane.home, one.key).read_text().count(f"environment {one.key}") == 1
         async with opened(plane, index, tool=tool) as later, connected(plane) as client, asyncio.timeout(60):
             while await client.list("env-"):  # as after a restart of the plane; and who built it is forgotten soon
-                assert await later.of("a", wanting("thing")) == one
+                assert await later.ensure("a", wanting("thing")) == one
                 await asyncio.sleep(0.02)
 
     asyncio.run(body())
@@ -205,11 +210,11 @@ def test_what_cannot_be_had_is_told_and_tried_again_when_it_is_due(plane: Superv
             assert "its environment cannot be built: " in found.message
             assert "late" in found.message
             wheels.make(folder, "late")
-            again = await environments.of("a", wanting("late"))
+            again = await environments.ensure("a", wanting("late"))
             assert again == found, "not before it is due"
             clock.ahead += 11
             built = await settled(environments, "a", wanting("late"))
-            assert isinstance(built, Built)
+            assert isinstance(built, BuiltEnvironment)
             assert "late" in log_of(plane.home, built.key).read_text().split("environment ")[1], "what failed is kept"
 
     asyncio.run(body())
@@ -224,7 +229,7 @@ def test_whoever_asks_anew_is_tried_at_once(plane: Supervised, tmp_path: Path) -
             await settled(environments, "a", wanting("late"))
             await environments.release("a")
             wheels.make(folder, "late")
-            assert isinstance(await settled(environments, "b", wanting("late")), Built)
+            assert isinstance(await settled(environments, "b", wanting("late")), BuiltEnvironment)
 
     asyncio.run(body())
 
@@ -254,7 +259,7 @@ async def _building(plane: Supervised, environments: Environments, wanted: Envir
     """The builder, once all is installed but the stamp."""
     async with asyncio.timeout(60):
         while True:
-            await environments.of("a", wanted)
+            await environments.ensure("a", wanted)
             commands = builders(plane)
             if any("import sys, numpy" in command for command in commands.values()):
                 return next(process for process, command in commands.items() if "environments.build" in command)
@@ -272,11 +277,11 @@ def test_a_builder_that_is_killed_leaves_nothing_that_is_used(plane: Supervised,
             os.kill(builder.pid, signal.SIGKILL)
             found = await settled(environments, "a", wanting("thing"))
             assert isinstance(found, Obstacle)
-            assert "ended by itself with code 137" in found.message
+            assert "ended unexpectedly with code 137" in found.message
             assert not place_of(plane, wanting("thing")).folder.exists()
             gate.touch()
             clock.ahead += 11
-            assert isinstance(await settled(environments, "a", wanting("thing")), Built)
+            assert isinstance(await settled(environments, "a", wanting("thing")), BuiltEnvironment)
             assert not builders(plane)
 
     asyncio.run(body())
@@ -292,12 +297,12 @@ def test_a_build_that_takes_too_long_is_ended(plane: Supervised, tmp_path: Path)
             clock.ahead += 1801
             found = await settled(environments, "a", wanting("thing"))
             assert isinstance(found, Obstacle)
-            assert "it took longer than 30 minutes" in found.message
+            assert "its build took longer than 30 minutes" in found.message
             assert not builders(plane)
             assert not place_of(plane, wanting("thing")).folder.exists()
             gate.touch()
             clock.ahead += 11
-            assert isinstance(await settled(environments, "a", wanting("thing")), Built)
+            assert isinstance(await settled(environments, "a", wanting("thing")), BuiltEnvironment)
 
     asyncio.run(body())
 
@@ -307,12 +312,12 @@ def test_without_room_nothing_is_built(plane: Supervised, index: Path) -> None:
 
     async def body() -> None:
         async with opened(plane, index, room=Room(plane.home.data_dir, 100, 1, lambda _: free[0])) as environments:
-            found = await environments.of("a", wanting())
+            found = await environments.ensure("a", wanting())
             assert isinstance(found, Obstacle)
             assert (found.state, found.reason) == ("waiting", "NoRoom")
             assert not builders(plane)
             free[0] = 1000
-            assert isinstance(await settled(environments, "a", wanting()), Built)
+            assert isinstance(await settled(environments, "a", wanting()), BuiltEnvironment)
 
     asyncio.run(body())
 
@@ -325,12 +330,12 @@ def test_a_build_outlives_the_plane_that_ordered_it(plane: Supervised, tmp_path:
         async with opened(plane, tmp_path / "w") as environments:
             builder = await _building(plane, environments, wanting("thing"))
         async with opened(plane, tmp_path / "w") as environments:
-            found = await environments.of("a", wanting("thing"))
+            found = await environments.ensure("a", wanting("thing"))
             assert isinstance(found, Obstacle)
-            assert found.message.startswith("building its environment: trying it")
+            assert found.message.startswith("building its environment: checking it")
             assert builder.is_running()
             gate.touch()
-            assert isinstance(await settled(environments, "a", wanting("thing")), Built)
+            assert isinstance(await settled(environments, "a", wanting("thing")), BuiltEnvironment)
 
     asyncio.run(body())
 
@@ -341,10 +346,10 @@ def test_what_nobody_wants_any_more_is_not_built(plane: Supervised, tmp_path: Pa
     async def body() -> None:
         async with opened(plane, tmp_path / "w") as environments:
             await _building(plane, environments, wanting("thing"))
-            await environments.of("b", wanting("thing"))
+            await environments.ensure("b", wanting("thing"))
             await environments.release("a")
             assert builders(plane), "somebody else wants it"
-            await environments.of("b", wanting("other"))  # another version: it wants something else now
+            await environments.ensure("b", wanting("other"))  # another version: it wants something else now
             process = place_of(plane, wanting("thing")).process
             await asyncio.to_thread(until, lambda: process not in plane.views())
             await environments.release("b")
@@ -362,15 +367,15 @@ def test_not_more_than_some_are_built_at_once(plane: Supervised, tmp_path: Path)
 
     async def body() -> None:
         async with opened(plane, tmp_path / "w") as environments:
-            found = [await environments.of(name, wanting(name)) for name in names]
+            found = [await environments.ensure(name, wanting(name)) for name in names]
             last = found[-1]
             assert isinstance(last, Obstacle)
             assert (last.reason, last.message) == (
-                "BuildingEnvironment", f"its environment is built after {AT_ONCE} others",
+                "BuildingEnvironment", f"its environment waits for {MAX_BUILDS} other builds",
             )  # fmt: skip
             gate.touch()
             for name in names:
-                assert isinstance(await settled(environments, name, wanting(name)), Built)
+                assert isinstance(await settled(environments, name, wanting(name)), BuiltEnvironment)
 
     asyncio.run(body())
 
@@ -391,8 +396,8 @@ def test_what_was_not_used_for_long_goes_and_what_is_in_use_stays(plane: Supervi
         async with opened(plane, index, now=clock) as environments:
             used = await settled(environments, "a", wanting("thing==1.0"))
             left = await settled(environments, "b", wanting("thing==2.0"))
-            assert isinstance(used, Built)
-            assert isinstance(left, Built)
+            assert isinstance(used, BuiltEnvironment)
+            assert isinstance(left, BuiltEnvironment)
             await environments.release("b")
             await _forgotten(plane, left.key)
             clock.ahead += 3000
@@ -400,8 +405,10 @@ def test_what_was_not_used_for_long_goes_and_what_is_in_use_stays(plane: Supervi
             clock.ahead += 3000
             assert await environments.clear(unused=3600) == [left.key]
             assert place_of(plane, wanting("thing==2.0")).folder.exists() is False
-            assert await environments.of("a", wanting("thing==1.0")) == used
-            assert isinstance(await settled(environments, "b", wanting("thing==2.0")), Built), "and is built anew"
+            assert await environments.ensure("a", wanting("thing==1.0")) == used
+            assert isinstance(await settled(environments, "b", wanting("thing==2.0")), BuiltEnvironment), (
+                "and is built anew"
+            )
 
     asyncio.run(body())
 
@@ -426,26 +433,26 @@ def test_files_that_take_long_to_go_keep_nobody_waiting(
             gate.touch()
             other = await settled(environments, "b", wanting("thing==1.0"))
             left = await settled(environments, "c", wanting("thing==2.0"))
-            assert isinstance(left, Built)
+            assert isinstance(left, BuiltEnvironment)
             gate.unlink()
             builder = await _building(plane, environments, wanting("slow"))
             monkeypatch.setattr(shutil, "rmtree", slowly)
             os.kill(builder.pid, signal.SIGKILL)
             assert isinstance(await settled(environments, "a", wanting("slow")), Obstacle)
             assert not place_of(plane, wanting("slow")).folder.exists()
-            assert await environments.of("b", wanting("thing==1.0")) == other
+            assert await environments.ensure("b", wanting("thing==1.0")) == other
 
             await environments.release("c")
             await _forgotten(plane, left.key)
             clearing = asyncio.create_task(environments.clear(unused=-1))
             while place_of(plane, wanting("thing==2.0")).folder.exists():  # noqa: ASYNC110 - by and by
                 await asyncio.sleep(0.01)
-            assert await environments.of("b", wanting("thing==1.0")) == other
+            assert await environments.ensure("b", wanting("thing==1.0")) == other
             assert not clearing.done()
-            assert [one.key for one in kept(plane.home.data_dir)] == [place_of(plane, wanting("thing==1.0")).key]
+            assert [one.key for one in list_stored(plane.home.data_dir)] == [place_of(plane, wanting("thing==1.0")).key]
             go_on.set()
             assert await clearing == [left.key]
-            while still_going(root_of(plane.home.data_dir)):  # noqa: ASYNC110 - by and by
+            while list_removing(root_of(plane.home.data_dir)):  # noqa: ASYNC110 - by and by
                 await asyncio.sleep(0.01)
 
     try:
@@ -460,16 +467,16 @@ def test_what_a_killed_removal_left_is_not_whole_and_goes(plane: Supervised, ind
     async def body() -> None:
         async with opened(plane, index) as environments:
             built = await settled(environments, "a", wanting("thing"))
-            assert isinstance(built, Built)
+            assert isinstance(built, BuiltEnvironment)
             place = place_of(plane, wanting("thing"))
             assert place.set_aside() is not None  # and then it is killed
             assert place.set_aside() is None
-            assert isinstance(await environments.of("a", wanting("thing")), Obstacle)
+            assert isinstance(await environments.ensure("a", wanting("thing")), Obstacle)
             assert await settled(environments, "a", wanting("thing")) == built
-            assert len(still_going(place.root)) == 1
+            assert len(list_removing(place.root)) == 1
             assert await environments.clear(unused=3600) == []
-            assert still_going(place.root) == []
-            assert await environments.of("a", wanting("thing")) == built
+            assert list_removing(place.root) == []
+            assert await environments.ensure("a", wanting("thing")) == built
 
     asyncio.run(body())
 
@@ -478,9 +485,9 @@ def test_one_whose_interpreter_is_gone_is_built_anew(plane: Supervised, index: P
     async def body() -> None:
         async with opened(plane, index) as environments:
             built = await settled(environments, "a", wanting("thing"))
-            assert isinstance(built, Built)
+            assert isinstance(built, BuiltEnvironment)
             os.unlink(built.python)
-            found = await environments.of("a", wanting("thing"))
+            found = await environments.ensure("a", wanting("thing"))
             assert isinstance(found, Obstacle)
             assert await settled(environments, "a", wanting("thing")) == built
 
@@ -492,6 +499,6 @@ def test_without_such_a_python_it_is_said_which_there_are(plane: Supervised, ind
         async with opened(plane, index) as environments:
             found = await settled(environments, "a", Environment(python="3.99"))
             assert isinstance(found, Obstacle)
-            assert "there is no Python 3.99 on the plane's machine; found were " in found.message
+            assert "there is no Python 3.99 on the plane's machine; it has " in found.message
 
     asyncio.run(body())

@@ -84,7 +84,7 @@ def test_shares_are_given_kept_over_a_restart_and_freed(tmp_path: Path) -> None:
             seen = await machine.until(large, lambda seen: bool(seen.replicas[0].reason))
             assert (seen.replicas[0].state, seen.replicas[0].reason) == ("waiting", "GpusTaken")
             assert seen.replicas[0].message == (
-                "it asks for 0.75 of a GPU: GPU 0 has 0.5 free (default/half 0.5); GPU 1 has 0 free (default/whole 1)"
+                "it requests 0.75 of a GPU: GPU 0 has 0.5 free (default/half 0.5); GPU 1 has 0 free (default/whole 1)"
             )
             again = await machine.ready(wants("half", 0.5))
             assert again == [half], "what runs is left alone"

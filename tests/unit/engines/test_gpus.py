@@ -17,7 +17,7 @@ AMOUNTS = st.one_of(st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0, 2.0, 3.0])
 
 
 def hold(key: str, gpu: float, given_to_it: tuple[int, ...]) -> Holding:
-    held = Holding.of(key, allocation.environment(TWO, given_to_it, gpu, f"default/{key}"))
+    held = Holding.of(key, allocation.build_env(TWO, given_to_it, gpu, f"default/{key}"))
     assert held is not None
     return held
 
@@ -35,57 +35,57 @@ def test_whatever_comes_and_goes_no_device_is_given_out_twice(
         if leaves and held:
             held.pop(which % len(held))
             continue
-        got = allocation.assigned(machine, held, gpu)
-        left = allocation.free(machine, held)
+        got = allocation.assign(machine, held, gpu)
+        left = allocation.free_units(machine, held)
         units = UNITS if gpu > 1 else max(1, round(gpu * UNITS))
         fitting = [index for index in left if left[index] >= units]
         if got is None:
             assert len(fitting) < max(1, int(gpu)), "it is refused only where there is not enough"
-            assert allocation.shortage(machine, held, gpu)
+            assert allocation.explain_shortage(machine, held, gpu)
             continue
         assert len(set(got)) == max(1, int(gpu))
         held.append(hold(str(step), gpu, got))
-        assert all(units_left >= 0 for units_left in allocation.free(machine, held).values())
+        assert all(units_left >= 0 for units_left in allocation.free_units(machine, held).values())
 
 
 @given(st.lists(AMOUNTS, max_size=20), AMOUNTS)
 def test_who_asks_again_keeps_what_it_has(others: list[float], gpu: float) -> None:
-    got = allocation.assigned(TWO, [], gpu)
+    got = allocation.assign(TWO, [], gpu)
     if got is None:
         return
     held: list[Holding] = [hold("me", gpu, got)]
     for at, other in enumerate(others):
-        given_to_it = allocation.assigned(TWO, held, other)
+        given_to_it = allocation.assign(TWO, held, other)
         if given_to_it is not None:
             held.append(hold(str(at), other, given_to_it))
-    assert allocation.assigned(TWO, held[1:], gpu, before=got) == got, "so a new plane changes nothing of what runs"
+    assert allocation.assign(TWO, held[1:], gpu, before=got) == got, "so a new plane changes nothing of what runs"
 
 
 def test_shares_fill_a_device_before_the_next_is_begun() -> None:
     held = [hold("a", 0.3, (1,))]
-    assert allocation.assigned(TWO, held, 0.5) == (1,)
-    assert allocation.assigned(TWO, held, 0.8) == (0,)
-    assert allocation.assigned(TWO, held, 1) == (0,)
-    assert allocation.assigned(TWO, held, 2) is None
+    assert allocation.assign(TWO, held, 0.5) == (1,)
+    assert allocation.assign(TWO, held, 0.8) == (0,)
+    assert allocation.assign(TWO, held, 1) == (0,)
+    assert allocation.assign(TWO, held, 2) is None
 
 
 def test_ten_tenths_are_one_device() -> None:
     held = [hold(str(at), 0.1, (0,)) for at in range(9)]
-    assert allocation.assigned(TWO[:1], held, 0.1) == (0,)
-    assert allocation.assigned(TWO[:1], [*held, hold("9", 0.1, (0,))], 0.0001) is None
+    assert allocation.assign(TWO[:1], held, 0.1) == (0,)
+    assert allocation.assign(TWO[:1], [*held, hold("9", 0.1, (0,))], 0.0001) is None
 
 
 def test_a_shortage_says_who_has_what() -> None:
     held = [hold("iris", 0.5, (0,)), hold("net", 0.4, (0,)), hold("big", 1, (1,))]
-    assert allocation.shortage(TWO, held, 0.25) == (
-        "it asks for 0.25 of a GPU: GPU 0 has 0.1 free (default/iris 0.5, default/net 0.4); "
+    assert allocation.explain_shortage(TWO, held, 0.25) == (
+        "it requests 0.25 of a GPU: GPU 0 has 0.1 free (default/iris 0.5, default/net 0.4); "
         "GPU 1 has 0 free (default/big 1)"
     )
-    assert allocation.shortage(TWO, held, 3) == "it asks for 3 whole GPUs, and this machine has 2"
+    assert allocation.explain_shortage(TWO, held, 3) == "it requests 3 whole GPUs, but this machine has 2"
 
 
 def test_what_a_replica_is_started_with() -> None:
-    assert allocation.environment(TWO, (1,), 0.5, "default/iris") == {
+    assert allocation.build_env(TWO, (1,), 0.5, "default/iris") == {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "1",
         "MIZZEN_GPU_MEMORY_SHARE": "0.5",
@@ -101,16 +101,16 @@ def test_what_a_replica_is_started_with() -> None:
 def test_devices_are_found_or_declared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     nowhere = tmp_path / "none"
-    assert discovery.found(discovery.FIND, nowhere) == ()
-    assert discovery.found(2, nowhere) == (Device(0), Device(1))
+    assert discovery.find_devices(discovery.AUTO_DETECT, nowhere) == ()
+    assert discovery.find_devices(2, nowhere) == (Device(0), Device(1))
     for address in ("0000:01:00.0", "0000:02:00.0"):
         (tmp_path / "driver" / address).mkdir(parents=True)
-    assert discovery.found(discovery.FIND, tmp_path / "driver") == (Device(0), Device(1))
+    assert discovery.find_devices(discovery.AUTO_DETECT, tmp_path / "driver") == (Device(0), Device(1))
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho '0, 16384'\necho '1, [N/A]'\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    assert discovery.found(discovery.FIND, nowhere) == (Device(0, 16 << 30), Device(1))
-    assert discovery.found(1, nowhere) == (Device(0, 16 << 30),)
-    assert discovery.found(0, nowhere) == ()
+    assert discovery.find_devices(discovery.AUTO_DETECT, nowhere) == (Device(0, 16 << 30), Device(1))
+    assert discovery.find_devices(1, nowhere) == (Device(0, 16 << 30),)
+    assert discovery.find_devices(0, nowhere) == ()
     program.write_text("#!/bin/sh\nexit 9\n")
-    assert discovery.found(discovery.FIND, nowhere) == ()
+    assert discovery.find_devices(discovery.AUTO_DETECT, nowhere) == ()

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mizzen.engines.local.http_probe import HttpProbe, Pace, Target, ask
-from mizzen.kinds.workload import Spoken
+from mizzen.engines.local.http_probe import HttpProbe, HttpTarget, ProbeIntervals, get_status
+from mizzen.kinds.workload import WireProtocol
 
-QUICK = Pace(answer=60.0, ready=0.01, starting=0.01, patience=600.0)
-AT_ONCE = Pace(answer=60.0, ready=0.01, starting=0.01, patience=0.0)
+QUICK = ProbeIntervals(timeout=60.0, ready=0.01, starting=0.01, grace=600.0)
+AT_ONCE = ProbeIntervals(timeout=60.0, ready=0.01, starting=0.01, grace=0.0)
 V2, V2_MODEL, V1 = "/v2/health/ready", "/v2/models/a%2Fb/ready", "/v1/models/a%2Fb"
 SELDON, PING = "/health/status", "/health/ping"
 ALL = [V2, V2_MODEL, V1, SELDON, PING]
@@ -57,9 +57,9 @@ async def running(program: Program, bound: socket.socket | None = None) -> Async
 class Watched:
     """A probe and its changes."""
 
-    def __init__(self, port: int, pace: Pace, protocol: Spoken | None = None, known: str = "") -> None:
+    def __init__(self, port: int, pace: ProbeIntervals, protocol: WireProtocol | None = None, known: str = "") -> None:
         self._moved = asyncio.Event()
-        self.probe = HttpProbe(Target(port, "a/b", protocol), self._moved.set, known=known, pace=pace)
+        self.probe = HttpProbe(HttpTarget(port, "a/b", protocol), self._moved.set, known=known, intervals=pace)
 
     async def until(self, enough: Callable[[HttpProbe], bool]) -> None:
         while not enough(self.probe):
@@ -89,16 +89,17 @@ def test_all_are_asked_in_their_order_and_then_only_the_one_that_answered(path: 
         async with running(Program({path: 200})) as program:
             watched = Watched(program.port, QUICK)
             await watched.ready()
-            assert watched.probe.said.protocol == protocol
+            assert watched.probe.report.protocol == protocol
             assert program.asked[: ALL.index(path) + 1] == ALL[: ALL.index(path) + 1]
             program.asked.clear()
             program.statuses = dict.fromkeys(ALL, 200) | {path: 404}
             await watched.starting()
             assert set(program.asked) == {path}
-            assert watched.probe.message == f"it listens on port {program.port} and is not ready: GET {path} said 404"
+            why = f"GET {path} returned 404"
+            assert watched.probe.message == f"it listens on port {program.port} but is not ready: {why}"
             program.statuses[path] = 200
             await watched.ready()
-            assert (watched.probe.message, watched.probe.said.protocol) == ("", protocol)
+            assert (watched.probe.message, watched.probe.report.protocol) == ("", protocol)
             watched.probe.stop()
 
     run(body)
@@ -109,7 +110,7 @@ def test_a_protocol_that_is_given_is_the_only_one_asked() -> None:
         async with running(Program(dict.fromkeys([V2, SELDON], 200))) as program:
             watched = Watched(program.port, AT_ONCE, protocol="v1")
             await watched.starting()
-            assert watched.probe.message.endswith(f"is not ready: GET {V1} said 404")
+            assert watched.probe.message.endswith(f"is not ready: GET {V1} returned 404")
             program.statuses[V1] = 200
             await watched.ready()
             assert set(program.asked) == {V1}
@@ -122,7 +123,7 @@ def test_what_was_found_out_before_is_not_asked_again() -> None:
     async def body() -> None:
         async with running(Program(dict.fromkeys(ALL, 200))) as program:
             watched = Watched(program.port, QUICK, known="seldon")
-            assert watched.probe.said.protocol == "seldon"
+            assert watched.probe.report.protocol == "seldon"
             await watched.ready()
             assert set(program.asked) == {SELDON}
             watched.probe.stop()
@@ -135,10 +136,10 @@ def test_who_is_not_yet_ready_in_one_protocol_is_not_asked_for_the_next() -> Non
         async with running(Program({V2: 503, V1: 200})) as program:
             watched = Watched(program.port, QUICK)
             await watched.starting()
-            assert (set(program.asked), watched.probe.said.protocol) == ({V2}, "")
+            assert (set(program.asked), watched.probe.report.protocol) == ({V2}, "")
             program.statuses[V2] = 200
             await watched.ready()
-            assert watched.probe.said.protocol == "v2"
+            assert watched.probe.report.protocol == "v2"
             watched.probe.stop()
 
     run(body)
@@ -149,7 +150,7 @@ def test_but_for_ever_it_is_not_waited_for() -> None:
         async with running(Program({V2: 503, V1: 200})) as program:
             watched = Watched(program.port, AT_ONCE)
             await watched.ready()
-            assert watched.probe.said.protocol == "v1"
+            assert watched.probe.report.protocol == "v1"
             watched.probe.stop()
 
     run(body)
@@ -164,8 +165,8 @@ def test_it_takes_a_while_until_it_is_told_what_was_asked_in_vain() -> None:
             patient.probe.stop()
             watched = Watched(program.port, AT_ONCE)
             await watched.until(lambda probe: probe.message != "")
-            heard = ", ".join(f"GET {path} said {500 if path == V1 else 404}" for path in ALL)
-            assert watched.probe.message == f"it listens on port {program.port} and is not ready: {heard}"
+            heard = ", ".join(f"GET {path} returned {500 if path == V1 else 404}" for path in ALL)
+            assert watched.probe.message == f"it listens on port {program.port} but is not ready: {heard}"
             assert watched.probe.readiness == "starting"
             watched.probe.stop()
 
@@ -193,13 +194,14 @@ def test_one_that_is_busy_stays_what_it_was_for_a_while() -> None:
 
     async def body() -> None:
         async with running(Program({V2: 200})) as program:
-            watched = Watched(program.port, Pace(answer=0.5, ready=0.01, starting=0.01, silences=3))
+            watched = Watched(program.port, ProbeIntervals(timeout=0.5, ready=0.01, starting=0.01, max_timeouts=3))
             await watched.ready()
             program.asked.clear()
             program.silent = True
             await watched.starting()
             assert len(program.asked) >= 3
-            assert watched.probe.message == f"it takes connections on port {program.port} and does not answer in 0.5 s"
+            port = program.port
+            assert watched.probe.message == f"it accepts connections on port {port} but does not respond within 0.5 s"
             program.silent = False
             await watched.ready()
             watched.probe.stop()
@@ -210,9 +212,9 @@ def test_one_that_is_busy_stays_what_it_was_for_a_while() -> None:
 def test_what_is_no_http_is_no_answer() -> None:
     async def body() -> None:
         async with running(Program(dict.fromkeys(ALL, 0))) as program:
-            assert await ask(program.port, V2, 60) == 0
+            assert await get_status(program.port, V2, 60) == 0
             watched = Watched(program.port, AT_ONCE)
-            await watched.until(lambda probe: f"GET {PING} said nothing in HTTP" in probe.message)
+            await watched.until(lambda probe: f"GET {PING} returned no HTTP response" in probe.message)
             watched.probe.stop()
 
     run(body)

@@ -11,7 +11,7 @@ import pytest
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.process_specs import Place, memory_of, process_of, retry_after, status_of, threads_of
+from mizzen.engines.local.process_specs import WorkloadPaths, memory_of, process_of, retry_after, status_of, threads_of
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, WorkloadSpec
 from mizzen.runtime.limits import memory
 from mizzen.supervisor.data_dir import Home
@@ -42,7 +42,7 @@ def test_threads_are_shared_out(resources: dict[str, Any], cores: int, replicas:
 
 
 def test_how_many_others_there_are_makes_no_other_process(tmp_path: Path) -> None:
-    place = Place(Home.of(tmp_path), "uid")
+    place = WorkloadPaths(Home.of(tmp_path), "uid")
     one, two = (process_of(spec(), place, 0, python="python", threads=threads) for threads in (1, 2))
     assert (one.varying["MIZZEN_THREADS"], two.varying["OMP_NUM_THREADS"]) == ("1", "2")
     assert one.fingerprint == two.fingerprint
@@ -52,16 +52,16 @@ def test_how_many_others_there_are_makes_no_other_process(tmp_path: Path) -> Non
 
 def test_memory_is_limited_where_it_is_asked_for(tmp_path: Path) -> None:
     assert memory_of(spec()) is None
-    process = process_of(spec(memory="64Mi"), Place(Home.of(tmp_path), "uid"), 0, python="python")
+    process = process_of(spec(memory="64Mi"), WorkloadPaths(Home.of(tmp_path), "uid"), 0, python="python")
     assert (process.memory, process.env["MIZZEN_MEMORY"]) == (64 << 20, str(64 << 20))
 
 
 def test_an_end_for_want_of_memory_is_told_as_such(tmp_path: Path) -> None:
     assert memory.EXIT_OUT_OF_MEMORY == EXIT_OUT_OF_MEMORY
-    place = Place(Home.of(tmp_path), "uid")
+    place = WorkloadPaths(Home.of(tmp_path), "uid")
     for code, reason in ((EXIT_OUT_OF_MEMORY, "OutOfMemory"), (1, "")):
         view = ProcessView("uid.0", State.WAITING, "f", exit_code=code, exit_time=time.time(), message="why")
-        seen = status_of(view, "unknown", place, 0, told=None, wanted=True)
+        seen = status_of(view, "unknown", place, 0, reported=None, wanted=True)
         assert (seen.reason, seen.message) == (reason, "why")
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.http_probe import Pace
+from mizzen.engines.local.http_probe import ProbeIntervals
 from mizzen.errors import NotFound
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.supervisor.launch import launch
@@ -24,7 +24,7 @@ from tests.contract.answers import ANSWERS, BY_VARIABLE, answering
 from tests.contract.engines import collect, observed, ready, reported, states, until
 from tests.support.supervised import Supervised, supervised
 
-AT_ONCE = Pace(patience=0.0)
+AT_ONCE = ProbeIntervals(grace=0.0)
 
 
 def local(plane: Supervised, **given: object) -> LocalEngine:
@@ -111,18 +111,19 @@ def test_one_that_uses_another_port_is_told_so(tmp_path: Path) -> None:
         assert "nothing listens on port" in replica.message
         assert "$(PORT)" in replica.message
 
-    run(tmp_path, body, pace=AT_ONCE)
+    run(tmp_path, body, intervals=AT_ONCE)
 
 
 def test_one_that_speaks_nothing_known_is_told_what_it_was_asked(tmp_path: Path) -> None:
     stranger = answering(ready="/healthz")
 
     async def body(plane: Supervised, engine: LocalEngine) -> None:
-        seen = await observed(engine, stranger, lambda seen: "GET /health/ping said 404" in seen.replicas[0].message)
+        asked = "GET /health/ping returned 404"
+        seen = await observed(engine, stranger, lambda seen: asked in seen.replicas[0].message)
         assert states(seen) == {"starting"}
-        assert "GET /v2/models/scorer/ready said 404" in seen.replicas[0].message
+        assert "GET /v2/models/scorer/ready returned 404" in seen.replicas[0].message
 
-    run(tmp_path, body, pace=AT_ONCE)
+    run(tmp_path, body, intervals=AT_ONCE)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -15,7 +15,7 @@ from mizzen.engines.engine import Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.frame_probe import Readiness
-from mizzen.engines.local.process_specs import Place, process_of, split_key, status_of
+from mizzen.engines.local.process_specs import WorkloadPaths, process_of, split_key, status_of
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
@@ -76,7 +76,7 @@ def test_without_any_supervisor_a_replica_waits_for_one(tmp_path: Path) -> None:
         try:
             (replica,) = (await engine.apply(WORKLOAD)).replicas
             assert (replica.state, replica.message) == ("waiting", "waiting for the supervisor")
-            assert replica.address == Place(home, UID).address(0)
+            assert replica.address == WorkloadPaths(home, UID).address(0)
             served = replica.model_copy(update={"state": "ready", "pid": 1, "message": ""})
             (known,) = (await engine.apply(WORKLOAD.with_status(WorkloadStatus(replicas=(served,))))).replicas
             assert known == served, "what was reported last is all that is known"
@@ -145,7 +145,7 @@ def test_the_logs_of_a_deleted_workload_are_kept_for_a_while(tmp_path: Path) -> 
                     await asyncio.sleep(0.02)
         finally:
             await engine.close()
-        assert Place(home, UID).log(0).exists()
+        assert WorkloadPaths(home, UID).log(0).exists()
         assert [path for path in old if not path.exists()] == old[:1]
 
     with supervised(tmp_path / "d") as plane:
@@ -154,7 +154,7 @@ def test_the_logs_of_a_deleted_workload_are_kept_for_a_while(tmp_path: Path) -> 
 
 
 def test_a_replica_runs_with_what_the_workload_and_the_engine_say() -> None:
-    place = Place(Home(Path("/d"), Path("/d/run")), UID)
+    place = WorkloadPaths(Home(Path("/d"), Path("/d/run")), UID)
     spec = WorkloadSpec.of(
         Resource(
             "Workload",
@@ -207,7 +207,7 @@ def test_a_secret_reaches_the_process_and_nothing_else(tmp_path: Path) -> None:
         try:
             (replica,) = (await engine.apply(given)).replicas
             assert (replica.state, replica.reason) == ("waiting", "SecretNotFound")
-            missing = "TOKEN needs key 'token' of secret 'hub', which is not there"
+            missing = "TOKEN needs key 'token' of secret 'hub', which does not exist"
             assert replica.message == f"{missing}: mizzen secret set hub token"
             secrets["default", "hub", "token"] = HIDDEN
             seen = await _observed(engine, lambda seen: seen.replicas[0].state == "ready", given)
@@ -230,7 +230,7 @@ def test_a_secret_reaches_the_process_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_other_references_make_another_process_and_other_values_do_not() -> None:
-    place = Place(Home(Path("/d"), Path("/d/run")), UID)
+    place = WorkloadPaths(Home(Path("/d"), Path("/d/run")), UID)
 
     def process(key: str, value: str) -> ProcessSpec:
         spec = {"purpose": "serve", "command": ["x"], "secretEnv": {"T": {"name": "hub", "key": key}}}
@@ -251,7 +251,7 @@ def test_a_secret_that_cannot_be_opened_is_told_without_a_value(tmp_path: Path) 
         try:
             (replica,) = (await engine.apply(replace(WORKLOAD, spec=spec))).replicas
             assert (replica.state, replica.reason) == ("waiting", "SecretUnreadable")
-            assert replica.message == "T needs key 'k' of secret 'hub', which cannot be had: the key file is lost"
+            assert replica.message == "T needs key 'k' of secret 'hub', which cannot be read: the key file is lost"
         finally:
             await engine.close()
 
@@ -259,11 +259,11 @@ def test_a_secret_that_cannot_be_opened_is_told_without_a_value(tmp_path: Path) 
 
 
 def test_the_state_of_a_replica_is_that_of_its_process_and_what_it_says() -> None:
-    place = Place(Home(Path("/d"), Path("/d/run")), UID)
+    place = WorkloadPaths(Home(Path("/d"), Path("/d/run")), UID)
 
     def status(state: State, readiness: Readiness, *, wanted: bool = True, **seen: object) -> tuple[str, str]:
         view = ProcessView.from_json({"key": place.key(0), "state": state, "fingerprint": "", **seen})
-        found = status_of(view, readiness, place, 0, told=None, wanted=wanted)
+        found = status_of(view, readiness, place, 0, reported=None, wanted=wanted)
         return found.state, found.message
 
     assert status(State.RUNNING, "unknown") == ("starting", "")
@@ -271,7 +271,7 @@ def test_the_state_of_a_replica_is_that_of_its_process_and_what_it_says() -> Non
     assert status(State.RUNNING, "ready", message="old", exit_time=1.0) == ("ready", "")
     assert status(State.RUNNING, "draining") == ("starting", "")
     assert status(State.RUNNING, "draining", wanted=False) == ("stopping", "")
-    assert status(State.STOPPING, "ready") == ("starting", "ending, to be started anew")
+    assert status(State.STOPPING, "ready") == ("starting", "stopping, to be restarted")
     assert status(State.STOPPING, "ready", wanted=False) == ("stopping", "")
     assert status(State.WAITING, "starting", exit_time=1.0) == ("waiting", "ended; its exit code is not known")
     assert status(State.FAILED, "starting", exit_time=1.0, exit_code=78) == ("failed", "exited with code 78")

@@ -18,7 +18,7 @@ LINES = [b"line %d\n" % number for number in range(10)]
 
 def _drain(reader: LogReader) -> bytes:
     chunks = []
-    while chunk := reader.more():
+    while chunk := reader.read_lines():
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -88,7 +88,7 @@ def test_tail_is_what_splitting_says(tmp_path_factory: pytest.TempPathFactory, c
     if lines[-1] == b"":
         lines.pop()
     expected = b"".join(line + b"\n" for line in lines[len(lines) - min(tail, len(lines)) :])
-    assert _drain(reader) + reader.rest() == expected
+    assert _drain(reader) + reader.read_rest() == expected
 
 
 @given(
@@ -114,7 +114,7 @@ def test_whoever_goes_on_at_a_place_gets_every_line_once(
         return text
 
     with path.open("ab", buffering=0) as writer, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logs, "_LOOK_EVERY", 0)
+        patch.setattr(logs, "_POLL_INTERVAL", 0)
         for number, piece in enumerate(pieces):
             if number == broken_off:
                 told += asyncio.run(read(places))

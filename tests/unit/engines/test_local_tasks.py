@@ -18,7 +18,7 @@ from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.resource import Resource
 from mizzen.runs import records
-from mizzen.runs.checkpoints import Shelf
+from mizzen.runs.checkpoints import CheckpointStore
 from mizzen.runs.paths import JobPlace
 from mizzen.supervisor.client import ask
 from mizzen.supervisor.launch import launch
@@ -128,7 +128,9 @@ def test_a_killed_runner_is_started_once_more_to_put_away_what_was_saved(tmp_pat
         lost = only(await over(plane, given, **where))
         assert (lost.exit_code, lost.reason, lost.retry) == (137, "RunnerLost", True)
         if times == 1:
-            kept = Shelf(FileBlobs(plane.home.data_dir / "blobs").documents).of_job("default", "iris", "", JOB_UID)
+            kept = CheckpointStore(FileBlobs(plane.home.data_dir / "blobs").documents).of_job(
+                "default", "iris", "", JOB_UID
+            )
             assert sorted(each.name for each in kept) == ["at-1", "at-2"]
         assert log(plane).count("saved") <= 1, "and its command ran once"
 

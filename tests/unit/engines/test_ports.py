@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.engines.local.ports import CHOICE, Ports, is_free, lasting_ports
-from mizzen.engines.local.process_specs import Place
+from mizzen.engines.local.ports import PORT_RANGE, ReplicaPorts, list_ports
+from mizzen.engines.local.process_specs import WorkloadPaths
 from mizzen.errors import Unavailable
 from mizzen.kinds.workload import ReplicaStatus
 from mizzen.supervisor.data_dir import Home, write_json
 from mizzen.supervisor.protocol import ProcessView, State
+from mizzen.web.free_ports import is_free
 
 
 @pytest.fixture
@@ -34,56 +35,56 @@ def told(address: str, index: int = 0) -> dict[int, ReplicaStatus]:
     return {index: ReplicaStatus.model_validate({"index": index, "state": "ready", "address": address})}
 
 
-def view(place: Place, state: State) -> ProcessView:
+def view(place: WorkloadPaths, state: State) -> ProcessView:
     return ProcessView(place.key(0), state, "f")
 
 
 def test_a_port_is_kept_and_no_other_replica_gets_it(home: Home) -> None:
-    ports, one, other = Ports(home), Place(home, "one"), Place(home, "other")
-    first = dict(ports.of(one, 2, {}))
-    assert dict(ports.of(one, 2, {})) == first
-    assert len({*first.values(), *ports.of(other, 3, {}).values()}) == 5
-    assert set(first.values()) <= set(lasting_ports()) <= set(CHOICE)
+    ports, one, other = ReplicaPorts(home), WorkloadPaths(home, "one"), WorkloadPaths(home, "other")
+    first = dict(ports.assign(one, 2, {}))
+    assert dict(ports.assign(one, 2, {})) == first
+    assert len({*first.values(), *ports.assign(other, 3, {}).values()}) == 5
+    assert set(first.values()) <= set(list_ports()) <= set(PORT_RANGE)
 
 
 def test_a_new_engine_goes_by_the_record_of_what_runs_and_then_by_what_was_told(home: Home) -> None:
-    place = Place(home, "uid")
+    place = WorkloadPaths(home, "uid")
     assert ports_of(home, told("http://127.0.0.1:4321")) == {0: 4321}
     write_json(home.processes / f"{place.key(0)}.json", {"spec": {"env": {"MIZZEN_PORT": "5432"}}})
     assert ports_of(home, told("http://127.0.0.1:4321")) == {0: 5432}
-    assert 5432 not in Ports(home, [5432, *lasting_ports()]).of(Place(home, "else"), 1, {}).values()
+    assert 5432 not in ReplicaPorts(home, [5432, *list_ports()]).assign(WorkloadPaths(home, "else"), 1, {}).values()
 
 
 @pytest.mark.parametrize(
     "address", ["", "unix:/x", "http://127.0.0.1:80", "http://127.0.0.1:70000", "http://10.0.0.1:4321", "x"]
 )
 def test_what_was_told_is_a_port_of_ours_or_nothing(home: Home, address: str) -> None:
-    assert ports_of(home, told(address))[0] in CHOICE
+    assert ports_of(home, told(address))[0] in PORT_RANGE
 
 
 def test_one_that_was_told_and_is_not_wanted_has_its_port_until_it_is_gone(home: Home) -> None:
-    ports, place = Ports(home), Place(home, "uid")
-    found = ports.of(place, 1, told("http://127.0.0.1:4321", index=3))
+    ports, place = ReplicaPorts(home), WorkloadPaths(home, "uid")
+    found = ports.assign(place, 1, told("http://127.0.0.1:4321", index=3))
     assert (set(found), found[3]) == ({0, 3}, 4321)
-    ports.keep(place, (0,))
+    ports.keep_only(place, (0,))
     assert found.keys() == {0}
 
 
 def test_no_two_are_told_the_same_port(home: Home) -> None:
-    ports = Ports(home)
-    ports.of(Place(home, "one"), 1, told("http://127.0.0.1:4321"))
-    assert ports.of(Place(home, "other"), 1, told("http://127.0.0.1:4321")) != {0: 4321}
+    ports = ReplicaPorts(home)
+    ports.assign(WorkloadPaths(home, "one"), 1, told("http://127.0.0.1:4321"))
+    assert ports.assign(WorkloadPaths(home, "other"), 1, told("http://127.0.0.1:4321")) != {0: 4321}
 
 
 def test_a_port_that_somebody_else_has_is_left_unless_a_process_may_be_there(home: Home, taken: int) -> None:
-    ports, place = Ports(home), Place(home, "uid")
-    found = ports.of(place, 1, told(f"http://127.0.0.1:{taken}"))
-    assert [ports.lost(place, 1, [view(place, state)]) for state in (State.RUNNING, State.STOPPING)] == [[], []]
-    assert [ports.lost(place, 1, [view(place, state)]) for state in (State.WAITING, State.FAILED)] == [[0], [0]]
-    assert ports.lost(place, 1, []) == [0]
-    ports.change(place, [0])
+    ports, place = ReplicaPorts(home), WorkloadPaths(home, "uid")
+    found = ports.assign(place, 1, told(f"http://127.0.0.1:{taken}"))
+    assert [ports.find_lost(place, 1, [view(place, state)]) for state in (State.RUNNING, State.STOPPING)] == [[], []]
+    assert [ports.find_lost(place, 1, [view(place, state)]) for state in (State.WAITING, State.FAILED)] == [[0], [0]]
+    assert ports.find_lost(place, 1, []) == [0]
+    ports.reassign(place, [0])
     assert found[0] != taken
-    assert ports.lost(place, 1, []) == []
+    assert ports.find_lost(place, 1, []) == []
 
 
 def test_a_port_is_free_when_a_program_could_listen_there(taken: int) -> None:
@@ -99,8 +100,8 @@ def test_a_port_is_free_when_a_program_could_listen_there(taken: int) -> None:
 
 def test_when_all_are_taken_that_is_said(home: Home, taken: int) -> None:
     with pytest.raises(Unavailable, match=f"none of the ports {taken} to {taken} is free"):
-        Ports(home, [taken]).of(Place(home, "uid"), 1, {})
+        ReplicaPorts(home, [taken]).assign(WorkloadPaths(home, "uid"), 1, {})
 
 
 def ports_of(home: Home, known: dict[int, ReplicaStatus]) -> dict[int, int]:
-    return dict(Ports(home).of(Place(home, "uid"), 1, known))
+    return dict(ReplicaPorts(home).assign(WorkloadPaths(home, "uid"), 1, known))

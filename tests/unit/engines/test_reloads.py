@@ -16,7 +16,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.process_specs import Place, artifacts_digest
+from mizzen.engines.local.process_specs import WorkloadPaths, artifacts_digest
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.workload import RELOAD_REFUSED, WorkloadSpec
 from tests.contract.engines import observed, ready, reported, workload
@@ -71,7 +71,7 @@ class World:
         return replace(given, spec={**given.spec, "artifacts": self.files(**content), "began": began})
 
     def folders(self, given: Resource) -> set[str]:
-        return {path.name for path in Place(self.plane.home, given.meta.uid).work.glob("files*")}
+        return {path.name for path in WorkloadPaths(self.plane.home, given.meta.uid).work.glob("files*")}
 
 
 @pytest.fixture

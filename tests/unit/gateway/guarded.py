@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.access import access_file, credentials, refusal_lines
-from mizzen.access.access_file import Access, Grant, Issuer, Pass
+from mizzen.access.access_file import AccessFile, Grant, Issuer, TokenEntry
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Binding, Verb
 from mizzen.access.refusal_lines import Refusal
@@ -29,9 +29,9 @@ def bound(who: str, verb: Verb, model: str = "", alias: str = "", namespace: str
     return Binding(f"{who}-{verb}", namespace, frozenset({who}), frozenset({verb}), model, alias)
 
 
-def token(name: str, *, admin: bool = False, expires: float | None = None) -> Pass:
+def token(name: str, *, admin: bool = False, expires: float | None = None) -> TokenEntry:
     """Its secret is `<name>-token`."""
-    return Pass(digest=credentials.digest(f"{name}-token"), id=name, principal=name, admin=admin, expires=expires)
+    return TokenEntry(digest=credentials.digest(f"{name}-token"), id=name, principal=name, admin=admin, expires=expires)
 
 
 PASSES = (token("root", admin=True), token("ann"), token("bob"), token("eve"))
@@ -44,7 +44,7 @@ BINDINGS = (
 
 def permit(
     folder: Path,
-    passes: tuple[Pass, ...] = PASSES,
+    passes: tuple[TokenEntry, ...] = PASSES,
     bindings: tuple[Binding, ...] = BINDINGS,
     *,
     anonymous: bool = False,
@@ -52,7 +52,7 @@ def permit(
     limits: tuple[Limit, ...] = (),
 ) -> None:
     grants = tuple(map(Grant.of, bindings))
-    access = Access(anonymous=anonymous, passes=passes, grants=grants, issuer=issuer, limits=limits)
+    access = AccessFile(anonymous=anonymous, passes=passes, grants=grants, issuer=issuer, limits=limits)
     fresh = folder / "access.new"
     fresh.write_bytes(access_file.encode(access))
     fresh.replace(folder / "access.json")
@@ -100,4 +100,4 @@ def see(gateway: Gateway, who: str, place: str = "", namespace: str = "") -> Res
 
 def noted(folder: Path) -> list[Refusal]:
     files = sorted((folder / "refusals").glob("*.jsonl"))
-    return [refusal_lines.parse(line) for file in files for line in file.read_bytes().splitlines()]
+    return [refusal_lines.parse_line(line) for file in files for line in file.read_bytes().splitlines()]

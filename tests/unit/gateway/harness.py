@@ -19,12 +19,12 @@ from typing import Any, Self
 
 import uvloop
 
-from mizzen.gateway.process import Guard, Learning, Limits, Records, serve
-from mizzen.gateway.telemetry.access_log import Logged
-from mizzen.gateway.telemetry.tracing import Traced
+from mizzen.gateway.process import AccessOptions, FeedbackOptions, Limits, ReportOptions, serve
+from mizzen.gateway.telemetry.access_log import AccessLogMode
+from mizzen.gateway.telemetry.tracing import TracingConfig
 from mizzen.graph.table_types import Plan, Route, Server, Table, encode
 from mizzen.protocol.frames import framing, msgpack
-from mizzen.web.tls import Files
+from mizzen.web.tls import CertificateFiles
 
 LIMITS = Limits(
     max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=60.0, stop_timeout=60.0, connections=500
@@ -167,7 +167,7 @@ class Runtime:
             writer.write(data)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        cut = framing.Reader()
+        cut = framing.FrameReader()
         try:
             while data := await reader.read(1 << 20):
                 for frame in cut.feed(data):
@@ -224,11 +224,11 @@ class Gateway:
     control: str = ""
     wall: Callable[[], float] = time.time
     name: str = "gateway-0"
-    logged: Logged = "errors"
-    tls: Files | None = None
+    logged: AccessLogMode = "errors"
+    tls: CertificateFiles | None = None
     origins: tuple[str, ...] = ()
     sampled: float = 0.0
-    traced: Traced | None = None
+    traced: TracingConfig | None = None
     grpc: socket.socket | None = None
     """Where it answers gRPC, if it does."""
     _thread: LoopThread = field(init=False)
@@ -237,7 +237,7 @@ class Gateway:
     def __post_init__(self) -> None:
         self._thread = LoopThread(uvloop.new_event_loop())
         self._stopping = asyncio.Event()
-        guard = Guard(
+        guard = AccessOptions(
             access=self.table.with_name("access.json"),
             refusals=self.table.with_name("refusals"),
             name=self.name,
@@ -248,14 +248,14 @@ class Gateway:
             rates=self.table.with_name("rates"),
             quotas=self.table.with_name("quotas.db"),
         )
-        records = Records(
+        records = ReportOptions(
             counts=self.table.with_name("counts"),
             tables=self.table.with_name("tables"),
             demand=self.table.with_name("demand"),
             access_log=self.access_log,
             logged=self.logged,
         )
-        learning = Learning(
+        learning = FeedbackOptions(
             state=self.table.with_name("state.db"),
             word=self.table.with_name("selection"),
             records=self.table.with_name("records"),

@@ -10,23 +10,26 @@ from random import Random
 from typing import Any
 
 from mizzen.access.policy import Target
-from mizzen.gateway.access.authorizer import Permits
-from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.access.authorizer import Authorizer
+from mizzen.gateway.access.refusal_log import RefusalLog
+from mizzen.gateway.context import GatewayContext
 from mizzen.gateway.feedback import record_keeper
-from mizzen.gateway.feedback.routes import Feedback
+from mizzen.gateway.feedback.routes import FeedbackApi
 from mizzen.gateway.http.asgi_app import App
-from mizzen.gateway.inference.inference import Service
-from mizzen.gateway.request.body_budget import Intake
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.inference.protocols import V2
+from mizzen.gateway.request.body_budget import BodyBudget
 from mizzen.gateway.request.cors import Cors
-from mizzen.gateway.route_table import Endpoint, Name, Routes
+from mizzen.gateway.route_table import NamedRoute, Routes
 from mizzen.gateway.telemetry.access_log import AccessLog
-from mizzen.gateway.telemetry.metrics import Counters, Metrics, render
+from mizzen.gateway.telemetry.counters import Counters, Metrics
+from mizzen.gateway.telemetry.metrics import render
 from mizzen.graph import table_types
 from mizzen.protocol.gateway_files import counts
 from mizzen.selection import state_db
-from mizzen.selection.feedback_writer import Desk
-from mizzen.selection.records.record import what_of
-from mizzen.selection.records.writer import Log
+from mizzen.selection.feedback_writer import FeedbackWriter
+from mizzen.selection.records.record import encode_record
+from mizzen.selection.records.writer import RecordLog
 
 UID = "11111111-2222-3333-4444-555555555555"
 DAY = 86400.0
@@ -57,7 +60,7 @@ class Bound:
     def __init__(self, of: table_types.Graph) -> None:
         self.graph = of
 
-    def rouse(self, now: float) -> None:
+    def request_replica(self, now: float) -> None:
         raise AssertionError
 
     def may_hold(self, now: float) -> bool:
@@ -70,14 +73,14 @@ class World:
     def __init__(self, folder: Path, of: table_types.Graph | None) -> None:
         self.folder = folder
         self.now = 1_700_000_000.0
-        self.kept = table_types.Kept(uid=UID, max_bytes=1 << 20, max_seconds=DAY)
-        self.log = Log(folder / "records", 0, self.kept, wall=lambda: self.now)
+        self.kept = table_types.RecordLimits(uid=UID, max_bytes=1 << 20, max_seconds=DAY)
+        self.log = RecordLog(folder / "records", 0, self.kept, wall=lambda: self.now)
         self.metrics = Metrics()
-        self.service = Service(
-            max_body_bytes=1 << 20, intake=Intake(1 << 20), metrics=self.metrics, clock=time.monotonic,
+        self.service = GatewayContext(
+            max_body_bytes=1 << 20, intake=BodyBudget(1 << 20), metrics=self.metrics, clock=time.monotonic,
             wall=lambda: self.now, new_id=lambda: b"an-id",
-            permits=Permits(None, anonymous=True, wall=time.time),
-            refusals=Refusals(folder / "refusals", "g", wall=time.time, call_later=lambda *_: None),
+            permits=Authorizer(None, anonymous=True, wall=time.time),
+            refusals=RefusalLog(folder / "refusals", "g", wall=time.time, call_later=lambda *_: None),
             cors=Cors(),
             access_log=AccessLog(folder / "log", "g", "off", wall=time.time, call_later=lambda *_: None),
         )  # fmt: skip
@@ -86,13 +89,13 @@ class World:
     def serve(self, of: table_types.Graph | None) -> None:
         g = self._endpoint("g", None if of is None else Bound(of), self.kept)
         plain = self._endpoint("plain", None, None)
-        names = {("default", each.name): Name(each, {"1": each}) for each in (g, plain)}
+        names = {("default", each.name): NamedRoute(each, {"1": each}) for each in (g, plain)}
         self.service.replace(routes=Routes(names=names))
 
-    def _endpoint(self, name: str, bound: Bound | None, kept: table_types.Kept | None) -> Endpoint:
+    def _endpoint(self, name: str, bound: Bound | None, kept: table_types.RecordLimits | None) -> Endpoint:
         target = Target("default", "Model", name, models=frozenset({name}))
         return Endpoint(
-            "default", name, "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes,
+            "default", name, "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes, V2,
             bound=bound, kept=kept,
         )  # fmt: skip
 
@@ -103,9 +106,9 @@ class World:
         """The id of a request."""
         id_ = self.log.reserve()
         decisions = [("a", arm, p)] if arm else []
-        self.log.write(id_, what_of(3, decisions, ran), user.encode(), record_keeper.JSON + outputs)
+        self.log.write(id_, encode_record(3, decisions, ran), user.encode(), record_keeper.JSON + outputs)
         if chosen:
-            self.log.name(id_, chosen.encode())
+            self.log.add_client_id(id_, chosen.encode())
         return id_.decode()
 
     def post(self, body: Any = None, *, path: str = "/v2/models/g/feedback", method: str = "POST") -> tuple[int, Any]:
@@ -118,13 +121,13 @@ class World:
         texts = [body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies]
 
         async def run() -> list[tuple[int, Any]]:
-            desk = Desk(
+            desk = FeedbackWriter(
                 self.folder / "state.db",
                 self.folder / "word",
                 Random(1),
                 post=asyncio.get_running_loop().call_soon_threadsafe,
             )
-            app = App(self.service, list, feedback=Feedback(self.folder / "records", desk, self.service))
+            app = App(self.service, list, feedback=FeedbackApi(self.folder / "records", desk, self.service))
             try:
                 return await asyncio.gather(*(asked(app, method, path, text) for text in texts))
             finally:
@@ -135,17 +138,17 @@ class World:
 
     def state(self, user: str = "") -> dict[str, tuple[int, float]]:
         """Count and sum of each arm."""
-        connection = state_db.opened(self.folder / "state.db")
+        connection = state_db.open_db(self.folder / "state.db")
         try:
-            found = state_db.state(connection, UID, "a", user)
+            found = state_db.read_state(connection, UID, "a", user)
             return {} if found is None else {name: (arm.count, arm.total) for name, arm in found.arms.items()}
         finally:
             connection.close()
 
     def qualities(self) -> list[tuple[Any, ...]]:
-        connection = state_db.opened(self.folder / "state.db")
+        connection = state_db.open_db(self.folder / "state.db")
         try:
-            return [tuple(each) for each in state_db.qualities(connection, UID)]
+            return [tuple(each) for each in state_db.list_qualities(connection, UID)]
         finally:
             connection.close()
 
@@ -153,7 +156,7 @@ class World:
         """All that is scraped of feedback, by name and labels."""
         told = counts.Counts(
             gateway="g", pid=1, start=0.0, at=0.0, cpu_seconds=0.0, resident_bytes=0, requests=[], served=[],
-            refused={}, feedback=self.metrics.feedback(), judged=self.metrics.accuracy(),
+            refused={}, feedback=self.metrics.reward_counts(), judged=self.metrics.accuracy_counts(),
         )  # fmt: skip
         lines = render([told], lambda *_: True).decode().splitlines()
         pairs = (line.rpartition(" ") for line in lines if line.startswith("mizzen_feedback"))

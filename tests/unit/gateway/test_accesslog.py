@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.inference.protocols import Options
-from mizzen.gateway.telemetry.access_log import FLUSH_BYTES, MOST_ERRORS, AccessLog, Logged
+from mizzen.gateway.request.head import RequestHead
+from mizzen.gateway.telemetry.access_log import FLUSH_BYTES, MAX_ERRORS, AccessLog, AccessLogMode
 from tests.unit.gateway.guarded import permit, table
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, table_of, until
 
@@ -43,12 +43,12 @@ def time() -> Time:
     return Time()
 
 
-def begun(file: Path, time: Time, logged: Logged = "all", **more: Any) -> AccessLog:
+def begun(file: Path, time: Time, logged: AccessLogMode = "all", **more: Any) -> AccessLog:
     return AccessLog(file, "gateway-0", logged, wall=lambda: time.now, call_later=time.call_later, **more)
 
 
 def note(log: AccessLog, code: int = 200, path: bytes = HOT.encode(), id_: bytes = b"x") -> None:
-    log.note(Options(path=path, actor="ann"), id_, code, seconds=0.001, bytes_in=1, bytes_out=2)
+    log.note(RequestHead(path=path, actor="ann"), id_, code, seconds=0.001, bytes_in=1, bytes_out=2)
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -173,12 +173,12 @@ def test_lines_are_gathered_and_all_are_written_at_the_end(tmp_path: Path, time:
 
 def test_too_many_errors_of_one_second_are_only_counted(tmp_path: Path, time: Time) -> None:
     log = begun(tmp_path / "a.log", time, "errors")
-    for _ in range(MOST_ERRORS + 7):
+    for _ in range(MAX_ERRORS + 7):
         note(log, 500)
     time.pass_(2.0)
     time.pass_(0.2)
     *told, last = lines(tmp_path / "a.log")
-    assert len(told) == MOST_ERRORS
+    assert len(told) == MAX_ERRORS
     assert last == {"time": "2023-11-14T22:13:20.999Z", "left_out": 7, "gateway": "gateway-0"}
     note(log, 500)
     log.close()

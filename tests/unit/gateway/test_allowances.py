@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mizzen.access import quota_usage
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Actor
-from mizzen.gateway.access.quotas import IDLE_SECONDS, REFUSED_SECONDS, Quotas
-from mizzen.gateway.access.rate_limiter import Pace, Rates
-from mizzen.gateway.access.rate_limits import Allowance, Allowances
+from mizzen.gateway.access.quotas import IDLE_SECONDS, RECHECK_SECONDS, Quotas
+from mizzen.gateway.access.rate_limiter import RateBucket, RateLimiter
+from mizzen.gateway.access.rate_limits import RateLimit, RateLimits
 
 ANN = Actor("ann")
 NOON = 1_794_830_400.0
@@ -44,16 +44,16 @@ class Machine:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def gateway(self, timer: Timer | None = None) -> tuple[Allowances, Quotas]:
+    def gateway(self, timer: Timer | None = None) -> tuple[RateLimits, Quotas]:
         quotas = Quotas(self.folder / "quotas.db", call_later=timer or Timer())
-        return Allowances(Rates(self.folder / "rates"), quotas), quotas
+        return RateLimits(RateLimiter(self.folder / "rates"), quotas), quotas
 
     def used(self, wall: float = NOON) -> dict[str, int]:
-        return quota_usage.now(self.folder / "quotas.db", "ann", wall)
+        return quota_usage.current_usage(self.folder / "quotas.db", "ann", wall)
 
 
-def allowance(of: Allowances, **limit: float) -> Allowance:
-    made = of.of(ANN, {"ann": Limit(subject="ann", **limit)})  # type: ignore[arg-type]
+def allowance(of: RateLimits, **limit: float) -> RateLimit:
+    made = of.limit_of(ANN, {"ann": Limit(subject="ann", **limit)})  # type: ignore[arg-type]
     assert made is not None
     return made
 
@@ -73,14 +73,14 @@ def test_never_more_than_a_burst_and_the_rate(
     pace, rng, now, let_in = _pace(rate, burst), random.Random(seed), 1e6, 0
     for _ in range(300):
         now += rng.random() * rng.choice((0.0, 0.1, 3.0)) / rate
-        wait = pace.wait(now)
+        wait = pace.take(now)
         let_in += not wait
-        left, reset = pace.left(now)
+        left, reset = pace.remaining(now)
         assert 0 <= left <= burst
         assert 0 <= reset <= burst / rate + 1e-3
         if wait:
             assert left == 0
-            assert not pace.wait(now + wait + 1e-6), "told when, and then it is so"
+            assert not pace.take(now + wait + 1e-6), "told when, and then it is so"
             let_in += 1
             now += wait + 1e-6
         assert let_in <= burst + (now - 1e6) * rate + 1e-3
@@ -93,10 +93,10 @@ def test_a_time_from_before_the_machine_was_started_holds_nobody_up(tmp_path: Pa
 
 
 def test_names_do_not_share_a_count(tmp_path: Path) -> None:
-    rates = Rates(tmp_path / "rates")
-    paces = [rates.pace(f"user-{number}", Limit(subject="x", per_second=1.0)) for number in range(2000)]
-    assert all(not pace.wait(10.0) for pace in paces)
-    assert all(pace.wait(10.0) for pace in paces)
+    rates = RateLimiter(tmp_path / "rates")
+    paces = [rates.bucket_of(f"user-{number}", Limit(subject="x", per_second=1.0)) for number in range(2000)]
+    assert all(not pace.take(10.0) for pace in paces)
+    assert all(pace.take(10.0) for pace in paces)
 
 
 def test_a_quota_is_never_exceeded_and_all_of_it_can_be_used(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_quota_is_never_exceeded_and_all_of_it_can_be_used(tmp_path: Path) -> 
     assert let_in <= 1000
     for timer in timers * 3:
         timer.tick()  # who asks nothing gives back what they have
-    let_in += sum(gateways[0].spend(0.0, NOON + REFUSED_SECONDS) is None for _ in range(200))
+    let_in += sum(gateways[0].spend(0.0, NOON + RECHECK_SECONDS) is None for _ in range(200))
     assert let_in == 1000
     assert machine.used() == {"day": 1000}
 
@@ -139,7 +139,7 @@ def test_one_that_stops_gives_back_what_it_did_not_use(tmp_path: Path) -> None:
 def test_who_has_used_all_waits_for_no_other_who_writes(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     assert allowance(machine.gateway()[0], per_day=1).spend(0.0, NOON) is None
-    writer = quota_usage.opened(tmp_path / "quotas.db")
+    writer = quota_usage.connect(tmp_path / "quotas.db")
     writer.execute("BEGIN IMMEDIATE")
     excess = allowance(machine.gateway()[0], per_day=1).spend(0.0, NOON)
     writer.close()
@@ -153,12 +153,12 @@ def test_who_was_refused_is_so_again_for_a_second_without_a_look(tmp_path: Path)
     one, other = allowance(allowances, per_day=64), allowance(machine.gateway()[0], per_day=64)
     assert sum(other.spend(0.0, NOON) is None for _ in range(65)) == 64
     assert one.spend(0.0, NOON) is not None
-    writer = quota_usage.opened(tmp_path / "quotas.db")
-    quota_usage.write(writer, "ann", "2026-11-16", 60)
+    writer = quota_usage.connect(tmp_path / "quotas.db")
+    quota_usage.write_count(writer, "ann", "2026-11-16", 60)
     writer.close()
     assert one.spend(0.0, NOON + 0.9) is not None
     assert one.spend(0.0, NOON - 5.0) is None, "a clock that is set back locks nobody out"
-    assert other.spend(0.0, NOON + REFUSED_SECONDS) is None
+    assert other.spend(0.0, NOON + RECHECK_SECONDS) is None
     quotas.close()
 
 
@@ -171,7 +171,7 @@ def test_a_new_day_begins_anew_and_a_month_goes_on(tmp_path: Path) -> None:
     excess = one.spend(0.0, tomorrow)
     assert excess is not None
     assert "all 3 predictions of this month" in excess.reason
-    assert excess.retry == 13 * DAY + DAY / 2, "until December"
+    assert excess.retry_after == 13 * DAY + DAY / 2, "until December"
     quotas.close()
     assert Machine(tmp_path).used(tomorrow) == {"day": 1, "month": 3}, "and the day is not charged for it"
 
@@ -185,9 +185,9 @@ def test_what_cannot_be_counted_is_not_let_in(tmp_path: Path) -> None:
 
 def test_who_has_no_limit_has_nothing_to_spend(tmp_path: Path) -> None:
     allowances, _ = Machine(tmp_path).gateway()
-    assert allowances.of(ANN, {"bob": Limit(subject="bob", per_second=1.0)}) is None
+    assert allowances.limit_of(ANN, {"bob": Limit(subject="bob", per_second=1.0)}) is None
     assert IDLE_SECONDS > 0
 
 
-def _pace(rate: float, burst: int) -> Pace:
-    return Pace(Limit(subject="x", per_second=rate, burst=burst), memoryview(bytearray(8)).cast("d"))
+def _pace(rate: float, burst: int) -> RateBucket:
+    return RateBucket(Limit(subject="x", per_second=rate, burst=burst), memoryview(bytearray(8)).cast("d"))

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.gateway.queueing.scale_from_zero import Bounds
+from mizzen.gateway.queueing.scale_from_zero import HoldLimits
 from mizzen.graph.table_types import Plan, Route, Table
 from mizzen.protocol.gateway_files import demand
-from mizzen.protocol.gateway_files.demand import Asked, Demand
+from mizzen.protocol.gateway_files.demand import Demand, ServerDemand
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 
-ASLEEP: dict[str, Any] = {"scaled": True, "wakes": True, "phase": "none runs while nobody asks"}
+ASLEEP: dict[str, Any] = {"scaled": True, "wakes": True, "phase": "scaled to zero"}
 
 
 def asked(folder: Path) -> list[Demand]:
@@ -26,10 +26,10 @@ def test_it_can_be_called_and_says_what_that_waits_for(start_gateway: Callable[.
     gateway = start_gateway()
     gateway.wait_ready()
     said = gateway.ask("GET", "/v2/models/m/ready").json
-    assert said == {"name": "m", "ready": True, "reason": "none runs while nobody asks"}
+    assert said == {"name": "m", "ready": True, "reason": "scaled to zero"}
     assert gateway.ask("GET", "/v2/models").json["models"] == [{"name": "m", "version": "1", "ready": True}]
     (indexed,) = gateway.ask("POST", "/v2/repository/index", b'{"ready": true}').json
-    assert (indexed["state"], indexed["reason"]) == ("READY", "none runs while nobody asks")
+    assert (indexed["state"], indexed["reason"]) == ("READY", "scaled to zero")
     assert gateway.ask("GET", "/v1/models/m").json["ready"] is True
     assert asked(folder) == [], "nobody was woken by who only looks"
 
@@ -38,7 +38,7 @@ def test_a_call_is_held_and_the_plane_is_told_at_once(
     start_runtime: Callable[..., Runtime], start_gateway: Callable[..., Gateway], folder: Path
 ) -> None:
     publish(folder / "table.json", table_of(**ASLEEP))
-    gateway = start_gateway(replace(LIMITS, held=Bounds(1, 1 << 20), hold_seconds=0.05))
+    gateway = start_gateway(replace(LIMITS, held=HoldLimits(1, 1 << 20), hold_seconds=0.05))
     gateway.wait_ready()
     with gateway.client() as client:
         client.send(request("POST", "/v2/models/m/infer", body_of([1.0, 2.0])))
@@ -53,12 +53,12 @@ def test_a_call_is_held_and_the_plane_is_told_at_once(
         publish(folder / "table.json", table_of(runtime.address, serial=2, **ASLEEP | {"phase": "one is starting"}))
         assert client.answer().sums == [3.0]
     assert gateway.ask("GET", "/v2/models/m/ready").json == {"name": "m", "ready": True}
-    until(lambda: asked(folder)[0].servers.get("default/m", Asked()).awaited is False, "nobody waits any more")
+    until(lambda: asked(folder)[0].servers.get("default/m", ServerDemand()).awaited is False, "nobody waits any more")
 
 
 def test_who_waits_for_the_call_of_another_is_held_too(start_gateway: Callable[..., Gateway], folder: Path) -> None:
     publish(folder / "table.json", table_of(**ASLEEP, cache_bytes=1 << 20))
-    gateway = start_gateway(replace(LIMITS, held=Bounds(2, 1 << 20)))
+    gateway = start_gateway(replace(LIMITS, held=HoldLimits(2, 1 << 20)))
     gateway.wait_ready()
     with gateway.client() as first, gateway.client() as second:
         for client in (first, second):

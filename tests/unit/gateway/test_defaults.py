@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mizzen.gateway.inference.default_outputs import MOST_BODY, MOST_BYTES, MOST_COMMAS, Default
-from mizzen.graph.table_types import Constant, Plan, Route, Server, Table
+from mizzen.gateway.inference.default_outputs import MAX_BYTES, MAX_V1_BODY, MAX_V1_COMMAS, DefaultOutput
+from mizzen.graph.table_types import ConstantOutput, Plan, Route, Server, Table
 from tests.unit.gateway.harness import LIMITS, Gateway, Response, Runtime, body_of, infer_request, publish, until
 
 LATE, NOBODY = "no answer within the deadline", "no ready model"
-LABEL = Constant(name="label", datatype="INT64", shape=(1,), data=[7], each_row=True)
-SCORES = Constant(name="scores", datatype="FP32", shape=(1, 2), data=[0.5, 0.25], each_row=True)
-FIXED = Constant(name="fixed", datatype="BYTES", shape=(2,), data=["a", "bé"])
+LABEL = ConstantOutput(name="label", datatype="INT64", shape=(1,), data=[7], each_row=True)
+SCORES = ConstantOutput(name="scores", datatype="FP32", shape=(1, 2), data=[0.5, 0.25], each_row=True)
+FIXED = ConstantOutput(name="fixed", datatype="BYTES", shape=(2,), data=["a", "bé"])
 
 
-def publish_m(folder: Path, *addresses: str, default: tuple[Constant, ...] = (LABEL,), **server: Any) -> None:
+def publish_m(folder: Path, *addresses: str, default: tuple[ConstantOutput, ...] = (LABEL,), **server: Any) -> None:
     plan = Plan(servers=("default/m",) if addresses else (), default=default)
     served = Server(id="default/m", model="m", version="1", addresses=addresses, **server)
     route = Route(namespace="default", name="m", version="1", plan=plan, versions={"1": plan})
@@ -176,42 +176,42 @@ def test_a_default_is_shared_and_not_kept(
     ],
 )
 def test_rows_of_v1(body: bytes, said: Any) -> None:
-    answer = Default([LABEL, SCORES]).predictions(body)
+    answer = DefaultOutput([LABEL, SCORES]).predictions(body)
     assert (None if answer is None else json.loads(answer)) == said
 
 
 def test_what_is_not_by_rows_is_no_answer_to_instances() -> None:
-    default = Default([LABEL, FIXED])
+    default = DefaultOutput([LABEL, FIXED])
     assert default.predictions(b'{"instances": [[1]]}') is None
     assert json.loads(default.predictions(b'{"inputs": [[1]]}') or b"")["outputs"]["fixed"] == ["a", "bé"]
 
 
 @pytest.mark.parametrize(
     "constant",
-    [LABEL, SCORES, Constant(name="text", datatype="BYTES", shape=(1,), data=["é" * 1000], each_row=True)],
+    [LABEL, SCORES, ConstantOutput(name="text", datatype="BYTES", shape=(1,), data=["é" * 1000], each_row=True)],
     ids=lambda constant: constant.name,
 )
-def test_what_is_repeated_has_a_bound_in_bytes(constant: Constant) -> None:
-    default = Default([constant])
+def test_what_is_repeated_has_a_bound_in_bytes(constant: ConstantOutput) -> None:
+    default = DefaultOutput([constant])
     most = bisect_left(range(2**20), True, key=lambda rows: default.outputs(rows, None, None) is None) - 1
     for raw in (None, True):
-        assert MOST_BYTES / 8 < len(default.outputs(most, None, raw) or b"") < MOST_BYTES * 1.01
+        assert MAX_BYTES / 8 < len(default.outputs(most, None, raw) or b"") < MAX_BYTES * 1.01
         assert default.outputs(most + 1, None, raw) is None
-    if most < MOST_COMMAS:
-        assert len(default.predictions(b'{"instances": [%b0]}' % (b"0," * (most - 1))) or b"") < MOST_BYTES * 1.01
+    if most < MAX_V1_COMMAS:
+        assert len(default.predictions(b'{"instances": [%b0]}' % (b"0," * (most - 1))) or b"") < MAX_BYTES * 1.01
     assert default.predictions(b'{"instances": [%b0]}' % (b"0," * most)) is None
 
 
 def test_what_is_not_repeated_is_answered_whatever_the_rows() -> None:
-    assert Default([FIXED]).outputs(2**31, None, None) is not None
+    assert DefaultOutput([FIXED]).outputs(2**31, None, None) is not None
 
 
 def test_rows_of_v1_that_cost_much_to_count_are_not_counted() -> None:
-    default = Default([FIXED])
-    assert default.predictions(b'{"inputs": [%b0]}' % (b"0," * MOST_COMMAS)) is not None
-    assert default.predictions(b'{"inputs": [%b0, 0]}' % (b"0," * MOST_COMMAS)) is None
-    assert default.predictions(b'{"inputs": ["%b"]}' % (b"0" * (MOST_BODY - 100))) is not None
-    assert default.predictions(b'{"inputs": ["%b"]}' % (b"0" * MOST_BODY)) is None
+    default = DefaultOutput([FIXED])
+    assert default.predictions(b'{"inputs": [%b0]}' % (b"0," * MAX_V1_COMMAS)) is not None
+    assert default.predictions(b'{"inputs": [%b0, 0]}' % (b"0," * MAX_V1_COMMAS)) is None
+    assert default.predictions(b'{"inputs": ["%b"]}' % (b"0" * (MAX_V1_BODY - 100))) is not None
+    assert default.predictions(b'{"inputs": ["%b"]}' % (b"0" * MAX_V1_BODY)) is None
 
 
 def test_rows_that_are_only_said_to_be_there_are_not_answered(
@@ -224,8 +224,8 @@ def test_rows_that_are_only_said_to_be_there_are_not_answered(
 
 
 def test_deep_shapes() -> None:
-    cube = Constant(name="c", datatype="INT8", shape=(1, 2, 2), data=[1, 2, 3, 4], each_row=True)
-    empty = Constant(name="e", datatype="INT8", shape=(2, 0), data=[])
-    scalar = Constant(name="s", datatype="INT8", shape=(), data=[5])
-    answer = Default([cube, empty, scalar]).predictions(b'{"inputs": [[1], [2]]}') or b""
+    cube = ConstantOutput(name="c", datatype="INT8", shape=(1, 2, 2), data=[1, 2, 3, 4], each_row=True)
+    empty = ConstantOutput(name="e", datatype="INT8", shape=(2, 0), data=[])
+    scalar = ConstantOutput(name="s", datatype="INT8", shape=(), data=[5])
+    answer = DefaultOutput([cube, empty, scalar]).predictions(b'{"inputs": [[1], [2]]}') or b""
     assert json.loads(answer)["outputs"] == {"c": [[[1, 2], [3, 4]]] * 2, "e": [[], []], "s": 5}

@@ -102,7 +102,7 @@ def test_loading_without_a_plane(serve_model: Callable[..., Gateway]) -> None:
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         refused = gateway.ask("POST", path, json.dumps({"parameters": {"config": "{}"}}).encode())
         assert refused.status == 400
-        assert "parameters.config: is not offered here" in refused.error
+        assert "parameters.config: not supported here" in refused.error
 
 
 def test_v1(serve_model: Callable[..., Gateway]) -> None:

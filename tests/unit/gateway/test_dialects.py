@@ -209,12 +209,12 @@ def test_bodies_may_be_packed(serve_model: Callable[..., Gateway], encoding: str
 @pytest.mark.parametrize(
     ("encoding", "body", "code", "error"),
     [
-        ("br", b"x", 415, "header Content-Encoding: 'br' is not taken; gzip and deflate are"),
-        ("gzip, gzip", b"x", 415, "'gzip, gzip' is not taken"),
-        ("gzip", b"{}", 400, "the body is not gzip"),
-        ("deflate", b"{}", 400, "the body is not deflate"),
-        ("gzip", gzip.compress(b"{}", mtime=0)[:-3], 400, "the body is not gzip: it has no end"),
-        ("gzip", gzip.compress(b"{}", mtime=0) + b"x", 400, "the body is not gzip: it goes on behind its end"),
+        ("br", b"x", 415, "header Content-Encoding: 'br' is not supported; expected gzip or deflate"),
+        ("gzip, gzip", b"x", 415, "'gzip, gzip' is not supported"),
+        ("gzip", b"{}", 400, "the body is not valid gzip"),
+        ("deflate", b"{}", 400, "the body is not valid deflate"),
+        ("gzip", gzip.compress(b"{}", mtime=0)[:-3], 400, "the body is not valid gzip: it is truncated"),
+        ("gzip", gzip.compress(b"{}", mtime=0) + b"x", 400, "the body is not valid gzip: data follows its end"),
         ("gzip", b"", 400, "the body is empty"),
         ("gzip", gzip.compress(b" " * (1 << 20) + b"{}", mtime=0), 413, "larger than 1048576 bytes"),
         ("deflate", zlib.compress(bytes(16 << 20)), 413, "larger than 1048576 bytes"),

@@ -70,7 +70,7 @@ def table(addresses: dict[str, str]) -> table_types.Table:
         table_types.Server(id=f"default/{name}", model=name, version="7", addresses=(address,))
         for name, address in addresses.items()
     )
-    kept = table_types.Kept(uid=UID, max_bytes=1 << 20, max_seconds=3600.0)
+    kept = table_types.RecordLimits(uid=UID, max_bytes=1 << 20, max_seconds=3600.0)
     plans = {name: ("7", table_types.Plan(servers=(f"default/{name}",))) for name in addresses}
     for name, nodes in GRAPHS.items():
         graph = table_types.Graph(uid=UID if name == "bandit" else name, generation=3, nodes=nodes)
@@ -176,7 +176,7 @@ def test_what_cannot_be_read_is_refused(served: Gateway) -> None:
 def test_a_model_is_no_graph(served: Gateway) -> None:
     answer = explained(served, "adds", [1.0, 2.0])
     assert answer.status == 409
-    assert answer.error == "'adds' is no graph: what it does with a request is answer it"
+    assert answer.error == "'adds' is not a graph; only requests to graphs can be explained"
 
 
 def test_outputs_are_json_whatever_is_asked_for(served: Gateway) -> None:
@@ -190,7 +190,7 @@ def test_much_is_only_named(served: Gateway) -> None:
         {"name": "sum", "datatype": "FP64", "shape": [1, 20_000], "parameters": {"left_out_bytes": 160_000}}
     ]
     assert len(told["answer"]["outputs"][0]["data"]) == 20_000
-    assert explain.MOST_SHOWN < 160_000
+    assert explain.MAX_SHOWN_BYTES < 160_000
 
 
 def test_it_counts_as_a_request_and_can_be_judged(served: Gateway) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.access.authorizer import Permits
-from mizzen.gateway.feedback.routes import FIELDS, Feedback
+from mizzen.gateway.access.authorizer import Authorizer
+from mizzen.gateway.feedback.routes import FIELDS, FeedbackApi
 from mizzen.gateway.http.asgi_app import App
 from mizzen.graph import table_types
-from mizzen.selection.feedback_writer import Desk
+from mizzen.selection.feedback_writer import FeedbackWriter
 from tests.unit.gateway.judging import DAY, EXP3, LABEL, SCORE, World, asked, graph
 
 
@@ -64,7 +64,7 @@ def test_the_same_feedback_counts_once_and_another_is_in_conflict(world: World) 
     for other in ({"reward": 0}, {"reward": 1, "truth": 1}):
         code, text = refused(world.post({"id": id_, **other}))
         assert code == 409
-        assert text == f"request '{id_}' was given other feedback before"
+        assert text == f"request '{id_}' already has different feedback"
     assert world.state()["b"] == (1, 1.0)
     assert sum(world.figures().values()) == 2
 
@@ -138,7 +138,7 @@ def test_what_is_one_is_taken(world: World, reward: float) -> None:
         ({"id": None, "reward": 1}, 400, "id: expected a string"),
         ({"id": "", "reward": 1}, 400, "id: expected a string that is not empty"),
         ({"id": "x" * 9000, "reward": 1}, 400, "id: expected a string of at most"),
-        ({"id": "x", "rewards": 1}, 400, "rewards: is no field of feedback; did you mean 'reward'?"),
+        ({"id": "x", "rewards": 1}, 400, "rewards: is not a field of feedback; did you mean 'reward'?"),
         ({"id": "x", "score": 1}, 400, "fields are " + ", ".join(FIELDS)),
         ({"id": "x", "reward": 1, "user": 7}, 400, "user: expected a string"),
         ({"id": "x", "reward": 1, "routing": ["a=b"]}, 400, "routing: expected a string"),
@@ -198,11 +198,11 @@ def test_a_model_without_a_graph_has_scores_and_no_arms(world: World) -> None:
     assert world.state() == {}
     assert world.qualities() == [("g", "1", 1, 1.0, 1, 1.0)]
     assert world.figures()['mizzen_feedback_total{node="",arm=""}'] == 1
-    assert refused(world.post({"id": "x", "reward": 1, "routing": "a=b"})) == (422, "routing: 'g' is no graph")
+    assert refused(world.post({"id": "x", "reward": 1, "routing": "a=b"})) == (422, "routing: 'g' is not a graph")
 
 
 def test_who_may_not_predict_may_not_judge(world: World) -> None:
-    world.service.permits = Permits(None, anonymous=False, wall=time.time)
+    world.service.permits = Authorizer(None, anonymous=False, wall=time.time)
     assert world.post({"id": world.answered(), "reward": 1})[0] in (401, 503)
     assert not (world.folder / "state.db").exists()
 
@@ -239,16 +239,16 @@ def test_routing_stands_in_for_a_record(world: World) -> None:
 @pytest.mark.parametrize(
     ("routing", "why"),
     [
-        ("a", "'a' is not node=child"),
-        ("a=b;", "'' is not node=child"),
-        ("a=b@x", "is not node=child"),
-        ("a=b@1.5", "'@1.5' is no probability"),
-        ("a=b@0", "is no probability"),
-        ("a=b@1e", "is no probability"),
-        ("x=b", "'x' is no node that routes; there are a"),
-        ("b=c", "'b' is no node that routes"),
+        ("a", "'a' is not in the form node=child"),
+        ("a=b;", "'' is not in the form node=child"),
+        ("a=b@x", "is not in the form node=child"),
+        ("a=b@1.5", "'@1.5' is not a probability"),
+        ("a=b@0", "is not a probability"),
+        ("a=b@1e", "is not a probability"),
+        ("x=b", "'x' is not a node that routes; there are a"),
+        ("b=c", "'b' is not a node that routes"),
         ("a=a", "'a' does not route to 'a'; there are b, c"),
-        ("a=B", "is not node=child"),
+        ("a=B", "is not in the form node=child"),
     ],
 )
 def test_routing_that_the_graph_cannot_have_is_refused(world: World, routing: str, why: str) -> None:
@@ -285,7 +285,7 @@ def test_routing_of_a_node_that_ran_more_than_once(world: World) -> None:
 
 def test_one_run_of_a_node_takes_one_way(world: World) -> None:
     code, text = refused(world.post({"id": "unknown", "reward": 1, "routing": "a=b;a=c"}))
-    assert (code, "'a' took two ways at once" in text) == (422, True)
+    assert (code, "'a' appears with two choices" in text) == (422, True)
     code, text = refused(world.post({"id": "unknown", "reward": 1, "routing": "a="}))
     assert (code, "names no child" in text) == (422, True)
 
@@ -311,7 +311,7 @@ def test_routing_must_not_contradict_the_record(world: World, routing: str, code
     answer = world.post({"id": world.answered(arm="b"), "reward": 1, "routing": routing})
     assert answer[0] == code
     if code == 422:
-        assert "contradicts what is known of this request: 'a' took b" in answer[1]["error"]
+        assert "contradicts the record of this request: 'a' took b" in answer[1]["error"]
 
 
 def test_a_bandit_that_did_not_run_cannot_be_claimed(world: World) -> None:
@@ -321,7 +321,7 @@ def test_a_bandit_that_did_not_run_cannot_be_claimed(world: World) -> None:
 
 def test_a_node_that_is_not_there_cannot_be_claimed_beside_a_record(world: World) -> None:
     code, text = refused(world.post({"id": world.answered(arm="b"), "reward": 1, "routing": "nowhere=b"}))
-    assert (code, "'nowhere' is no node that routes" in text) == (422, True)
+    assert (code, "'nowhere' is not a node that routes" in text) == (422, True)
 
 
 def test_an_arm_that_is_gone_since_learns_nothing(world: World) -> None:
@@ -352,9 +352,9 @@ def test_feedback_is_for_the_user_of_the_request(world: World) -> None:
     assert world.state("ann")["b"] == (1, 1.0)
     assert world.state()["b"] == (1, 0.5)
     code, text = refused(world.post({"id": world.answered(user="zo\u00eb"), "reward": 1, "user": "ann"}))
-    assert (code, text) == (422, "user: is not that of this request; it was for another one")
+    assert (code, text) == (422, "user: does not match this request; the request was for another user")
     code, text = refused(world.post({"id": world.answered(), "reward": 1, "user": "ann"}))
-    assert (code, text) == (422, "user: is not that of this request; it was for nobody in particular")
+    assert (code, text) == (422, "user: does not match this request; the request named no user")
     assert world.state("ann")["b"] == (1, 1.0)
 
 
@@ -365,8 +365,10 @@ def test_who_leaves_before_it_is_written_has_given_it_all_the_same(world: World)
 
     async def run() -> list[Any]:
         loop = asyncio.get_running_loop()
-        desk = Desk(world.folder / "state.db", world.folder / "word", Random(1), post=loop.call_soon_threadsafe)
-        app = App(world.service, list, feedback=Feedback(world.folder / "records", desk, world.service))
+        desk = FeedbackWriter(
+            world.folder / "state.db", world.folder / "word", Random(1), post=loop.call_soon_threadsafe
+        )
+        app = App(world.service, list, feedback=FeedbackApi(world.folder / "records", desk, world.service))
         sent: list[Any] = []
         parts = iter([{"type": "http.request", "body": body, "more_body": False}, {"type": "http.disconnect"}])
 
@@ -394,7 +396,7 @@ def test_who_leaves_before_it_is_written_has_given_it_all_the_same(world: World)
 
 def test_figures_live_as_long_as_their_name(world: World) -> None:
     world.post({"id": world.answered(), "truth": 1})
-    world.metrics.keep({("default", "g", "2")})
+    world.metrics.retain({("default", "g", "2")})
     assert len(world.figures()) == 6
-    world.metrics.keep({("default", "h", "1")})
+    world.metrics.retain({("default", "h", "1")})
     assert world.figures() == {}

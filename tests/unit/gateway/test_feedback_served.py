@@ -41,8 +41,8 @@ def table(address: str) -> table_types.Table:
 MODELS = ("one", "two")
 
 
-def kept(uid: str) -> table_types.Kept:
-    return table_types.Kept(uid=uid, max_bytes=1 << 20, max_seconds=3600.0)
+def kept(uid: str) -> table_types.RecordLimits:
+    return table_types.RecordLimits(uid=uid, max_bytes=1 << 20, max_seconds=3600.0)
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_the_arm_that_answered_is_credited(gateways: list[Gateway], folder: Path
         given[arm] += 1
         told = judge(gateways[0], "g", id=answer.json["id"], reward=0.5, routing=routing)
         assert told.status == 200, told
-    connection = state_db.opened(folder / "state.db")
-    state = state_db.state(connection, UID, "choose", "")
+    connection = state_db.open_db(folder / "state.db")
+    state = state_db.read_state(connection, UID, "choose", "")
     connection.close()
     assert state is not None
     assert {name: arm.count for name, arm in state.arms.items()} == given

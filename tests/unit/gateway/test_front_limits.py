@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from mizzen.web.connection_limits import Patience
-from mizzen.web.http_connection import BETWEEN_BYTES
+from mizzen.web.connection_limits import Timeouts
+from mizzen.web.http_connection import MAX_NON_BODY_BYTES
 from tests.unit.gateway.harness import (
     LIMITS,
     Client,
@@ -78,13 +78,13 @@ def test_what_stands_between_chunks_has_an_end(gateway: Gateway, path: str, star
         client.send(request("POST", path, Content_Length="", Transfer_Encoding="chunked") + start)
         sent = 0
         while not select.select([client.socket], [], [], 0.01)[0]:
-            assert sent < 64 * BETWEEN_BYTES
+            assert sent < 64 * MAX_NON_BODY_BYTES
             client.send(more)
             sent += len(more)
         answer = client.answer()
         assert answer.status == 400
         assert "16384" in answer.error
-        assert sent > BETWEEN_BYTES // 2
+        assert sent > MAX_NON_BODY_BYTES // 2
 
 
 @pytest.mark.parametrize("path", [INFER, f"{INFER}?slow=1"])
@@ -125,7 +125,7 @@ def test_requests_before_a_head_do_not_count_as_its_length(gateway: Gateway) -> 
 
 
 def test_an_idle_connection_is_closed(runtime: Runtime, limited: Limited) -> None:
-    gateway = limited(patience=Patience(idle=0.1))
+    gateway = limited(patience=Timeouts(idle=0.1))
     runtime.held = True
     with gateway.client() as other, gateway.client() as busy, gateway.client() as silent:
         busy.send(infer_request([1.0]))
@@ -142,7 +142,7 @@ def test_an_idle_connection_is_closed(runtime: Runtime, limited: Limited) -> Non
 @pytest.mark.parametrize("query", ["", "?by=asgi"])
 @pytest.mark.parametrize("sent", [20, -5], ids=["head", "body"])
 def test_a_request_that_does_not_come_to_its_end_is_refused(limited: Limited, sent: int, query: str) -> None:
-    gateway = limited(patience=Patience(stalled=0.1))
+    gateway = limited(patience=Timeouts(stalled=0.1))
     with gateway.client() as client:
         client.send(infer_request([1.0]) + request("POST", INFER + query, body_of([2.0]))[:sent])
         assert client.answer().sums == [1.0]
@@ -154,8 +154,8 @@ def test_a_request_that_does_not_come_to_its_end_is_refused(limited: Limited, se
 
 
 @pytest.mark.parametrize("query", ["", "?by=asgi"])
-@pytest.mark.parametrize("patience", [Patience(stalled=1.0), Patience(request=1.0)], ids=["head", "body"])
-def test_a_request_that_comes_in_drops_is_refused_in_the_end(limited: Limited, patience: Patience, query: str) -> None:
+@pytest.mark.parametrize("patience", [Timeouts(stalled=1.0), Timeouts(request=1.0)], ids=["head", "body"])
+def test_a_request_that_comes_in_drops_is_refused_in_the_end(limited: Limited, patience: Timeouts, query: str) -> None:
     """A head has little time, however steadily it grows; a body has as much as it needs, up to a point."""
     gateway = limited(patience=patience)
     body = patience.request == 1.0
@@ -167,7 +167,7 @@ def test_a_request_that_comes_in_drops_is_refused_in_the_end(limited: Limited, p
 
 
 def test_a_body_that_goes_on_growing_is_waited_for(limited: Limited) -> None:
-    gateway = limited(patience=Patience(stalled=2.0))
+    gateway = limited(patience=Timeouts(stalled=2.0))
     asked = infer_request([1.0] * 150)
     began = time.monotonic()
     with gateway.client() as client:
@@ -180,7 +180,7 @@ def test_a_body_that_goes_on_growing_is_waited_for(limited: Limited) -> None:
 
 
 def test_a_request_that_we_hold_up_is_not_over_its_time(runtime: Runtime, limited: Limited) -> None:
-    gateway = limited(patience=Patience(stalled=1.5))
+    gateway = limited(patience=Timeouts(stalled=1.5))
     runtime.held = True
     body = body_of([2.0])
     with gateway.client() as waits, gateway.client() as other:
@@ -215,8 +215,8 @@ def test_connections_beyond_the_most_are_closed_at_once(limited: Limited, caplog
         assert all(client.closed() for client in beyond)
         within[-1].send(infer_request([1.0]))
         assert within[-1].answer().sums == [1.0]
-        assert [record.message for record in caplog.records if "as many as may be" in record.message] == [
-            "20 connections are open, as many as may be; what is more is closed at once"
+        assert [record.message for record in caplog.records if "which is the limit" in record.message] == [
+            "20 connections are open, which is the limit; further connections are closed at once"
         ]
         within[0].socket.close()
         until(lambda: _answers(gateway))

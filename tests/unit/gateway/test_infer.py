@@ -33,7 +33,7 @@ both = pytest.mark.parametrize("path", [HOT, SLOW])
         (b"", "the body is empty"),
         (b"{", "the body is not JSON: Input data was truncated"),
         (b"[]", "the body: expected an object"),
-        (b'{"inputs": []}', "inputs: expected a list with at least one tensor"),
+        (b'{"inputs": []}', "inputs: expected a list of 1 to 1024 tensors"),
         (b'{"inputs": [{"name": "x"}]}', "inputs[0].shape: is missing"),
         (body_of([1.0], parameters={"timeout": -1}), "parameters.timeout: expected a positive integer"),
         (body_of([1.0], parameters={"timeout": True}), "parameters.timeout: expected a positive integer"),
@@ -185,10 +185,10 @@ SIGNED: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("tensor", "more", "error"),
     [
-        ({"name": "y"}, {}, "inputs[0].name: 'y' is none of 'x'"),
+        ({"name": "y"}, {}, "inputs[0].name: 'y' is not one of 'x'"),
         ({"shape": [1, 3]}, {}, "inputs[0].shape: [1, 3] does not fit [-1, 2]"),
         ({"shape": [2]}, {}, "inputs[0].shape: [2] does not fit [-1, 2]"),
-        ({}, {"outputs": [{"name": "mean"}]}, "outputs[0].name: 'mean' is none of 'sum'"),
+        ({}, {"outputs": [{"name": "mean"}]}, "outputs[0].name: 'mean' is not one of 'sum'"),
     ],
 )
 def test_a_strict_signature_is_kept_in_the_gateway(

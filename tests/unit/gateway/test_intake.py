@@ -15,40 +15,42 @@ from hypothesis import strategies as st
 from uvicorn.server import ServerState
 
 from mizzen.access.policy import Target
-from mizzen.gateway.access.authorizer import Permits
-from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.access.authorizer import Authorizer
+from mizzen.gateway.access.refusal_log import RefusalLog
+from mizzen.gateway.context import GatewayContext
 from mizzen.gateway.http.asgi_app import App
-from mizzen.gateway.http.exchange import Front
+from mizzen.gateway.http.exchange import GatewayConnections
 from mizzen.gateway.http.fast_protocol import FastProtocol
-from mizzen.gateway.inference.inference import Service
-from mizzen.gateway.request.body_budget import FEW, SMALL, Intake, Share, keep
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.inference.protocols import V2
+from mizzen.gateway.request.body_budget import MAX_SMALL_PIECES, SMALL_PIECE, BodyBudget, BodyReservation, append_piece
 from mizzen.gateway.request.cors import Cors
-from mizzen.gateway.route_table import Endpoint, Routes
+from mizzen.gateway.route_table import Routes
 from mizzen.gateway.telemetry.access_log import AccessLog
-from mizzen.gateway.telemetry.metrics import Counters, Metrics
-from mizzen.web.connection_limits import Patience
+from mizzen.gateway.telemetry.counters import Counters, Metrics
+from mizzen.web.connection_limits import Timeouts
 from tests.unit.gateway.harness import body_of, request
 
 LIMIT, LARGEST, CONNECTIONS = 1000, 900, 4
 PATHS = ("/v2/models/m/infer", "/v2/models/m/infer?by=asgi")
 
 
-def service() -> Service:
+def service() -> GatewayContext:
     """`m`, which leaves everything unanswered."""
-    made = Service(
+    made = GatewayContext(
         max_body_bytes=LARGEST,
-        intake=Intake(LIMIT),
+        intake=BodyBudget(LIMIT),
         metrics=Metrics(),
         clock=time.monotonic,
         wall=time.time,
         new_id=lambda: b"an-id",
-        permits=Permits(None, anonymous=True, wall=time.time),
-        refusals=Refusals(Path("nowhere"), "g", wall=time.time, call_later=lambda *_: None),
+        permits=Authorizer(None, anonymous=True, wall=time.time),
+        refusals=RefusalLog(Path("nowhere"), "g", wall=time.time, call_later=lambda *_: None),
         cors=Cors(),
         access_log=AccessLog(Path("nowhere"), "g", "off", wall=time.time, call_later=lambda *_: None),
     )
     target = Target("default", "Model", "m", models=frozenset({"m"}))
-    endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes)
+    endpoint = Endpoint("default", "m", "1", None, target, (), lambda call: None, 10.0, b"", Counters(), bytes, V2)
     made.replace(routes=Routes(hot={PATHS[0].encode(): endpoint}))
     return made
 
@@ -110,7 +112,7 @@ async def _play(sent: list[bytes], steps: list[tuple[int, int]]) -> None:
     here = service()
     config = uvicorn.Config(App(here, list), interface="asgi3", lifespan="off", ws="none", log_config=None)
     config.load()
-    front = Front(here, loopback=True, patience=Patience(), most=100)
+    front = GatewayConnections(here, loopback=True, patience=Timeouts(), most=100)
     state = ServerState()
 
     def connect() -> FastProtocol:
@@ -140,8 +142,8 @@ async def _play(sent: list[bytes], steps: list[tuple[int, int]]) -> None:
 
 
 def test_one_body_alone_fits_whatever_its_size() -> None:
-    intake = Intake(10)
-    first, second = Share(intake), Share(intake)
+    intake = BodyBudget(10)
+    first, second = BodyReservation(intake), BodyReservation(intake)
     assert first.grow(100)
     assert not second.grow(1)
     second.end()
@@ -152,13 +154,13 @@ def test_one_body_alone_fits_whatever_its_size() -> None:
     assert intake.bytes == 0
 
 
-@given(st.lists(st.binary(max_size=3) | st.integers(SMALL - 1, SMALL + 1).map(bytes), max_size=60))
+@given(st.lists(st.binary(max_size=3) | st.integers(SMALL_PIECE - 1, SMALL_PIECE + 1).map(bytes), max_size=60))
 def test_pieces_are_kept_in_their_order(pieces: list[bytes]) -> None:
     kept: list[bytes | bytearray] = []
     for piece in pieces:
-        keep(kept, piece)
+        append_piece(kept, piece)
     assert b"".join(kept) == b"".join(pieces)
-    assert len(kept) <= FEW + 2 * sum(len(piece) >= SMALL for piece in pieces) + 1
+    assert len(kept) <= MAX_SMALL_PIECES + 2 * sum(len(piece) >= SMALL_PIECE for piece in pieces) + 1
 
 
 def test_small_pieces_of_a_hot_request_are_kept_as_one() -> None:
@@ -169,12 +171,14 @@ async def _drip() -> None:
     here = service()
     config = uvicorn.Config(App(here, list), interface="asgi3", lifespan="off", ws="none", log_config=None)
     config.load()
-    protocol = FastProtocol(config, ServerState(), {}, front=Front(here, loopback=True, patience=Patience(), most=100))
+    protocol = FastProtocol(
+        config, ServerState(), {}, front=GatewayConnections(here, loopback=True, patience=Timeouts(), most=100)
+    )
     protocol.connection_made(Wire())
     protocol.data_received(request("POST", PATHS[0], Content_Length=str(LARGEST)))
     for _ in range(LARGEST - 1):
         protocol.data_received(b" ")
-    assert len(getattr(protocol, "_body")) <= FEW + 1  # noqa: B009
+    assert len(getattr(protocol, "_body")) <= MAX_SMALL_PIECES + 1  # noqa: B009
     protocol.connection_lost(None)
 
 

@@ -45,7 +45,7 @@ def test_beyond_the_rate_one_is_told_when_to_ask_again(guarded: Gateway, folder:
     for path in ("/v2/models/iris/infer", SLOW, "/v1/models/iris:predict"):
         answer = asked(guarded, path=path)
         assert answer.status == 429
-        assert "ann may ask 0.01 times a second, 3 at once; try again in" in answer.error
+        assert "ann may send 0.01 requests a second, 3 at once; try again in" in answer.error
         assert 0 < int(answer.headers["retry-after"]) <= 100
         assert (answer.headers["ratelimit-limit"], answer.headers["ratelimit-remaining"]) == ("3", "0")
         assert answer.headers["mizzen-request-id"]

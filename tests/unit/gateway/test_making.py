@@ -8,11 +8,11 @@ from random import Random
 
 import uvloop
 
-from mizzen.gateway.graphs.factory import Making
-from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.graphs.factory import GraphFactory
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
 from mizzen.gateway.route_table import Routes
 from mizzen.graph import table_types
-from mizzen.selection.cached_state import View
+from mizzen.selection.cached_state import StateCache
 
 
 def bandit(epsilon: float) -> table_types.Graph:
@@ -26,19 +26,19 @@ def test_a_bandit_is_not_begun_anew_by_each_table(tmp_path: Path) -> None:
     loop = uvloop.new_event_loop()
     begun: list[float] = []
 
-    class Counted(View):
-        def of(self, uid, node, policy, arms):  # type: ignore[no-untyped-def]
+    class Counted(StateCache):
+        def selector_for(self, uid, node, policy, arms):  # type: ignore[no-untyped-def]
             begun.append(policy.epsilon)
-            return super().of(uid, node, policy, arms)
+            return super().selector_for(uid, node, policy, arms)
 
-    making = Making(
+    making = GraphFactory(
         view=Counted(tmp_path / "state.db", tmp_path / "word", Random(1)), records=tmp_path / "records", gateway=0,
-        limit=10, sweeper=Sweeper(time.monotonic, loop.call_later), loop=loop, clock=time.monotonic, wall=time.time,
-        rng=Random(1),
+        limit=10, sweeper=DeadlineTimer(time.monotonic, loop.call_later), loop=loop, clock=time.monotonic,
+        wall=time.time, rng=Random(1),
     )  # fmt: skip
     for epsilon in (0.1, 0.1, 0.1, 0.2, 0.1):
-        making.bound("default", "g", bandit(epsilon), None)
-        making.keep(Routes(), [])
+        making.bind_graph("default", "g", bandit(epsilon), None)
+        making.retain(Routes(), [])
     assert begun == [0.1, 0.2, 0.1], "and what no Table names is forgotten"
     loop.run_until_complete(making.close())
     loop.close()

@@ -12,11 +12,11 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from mizzen.gateway.http.asgi_app import App
-from mizzen.gateway.http.exchange import Front
+from mizzen.gateway.http.exchange import GatewayConnections
 from mizzen.gateway.http.fast_protocol import FastProtocol
 from mizzen.gateway.request import request_ids
-from mizzen.gateway.request.request_ids import Trace
-from mizzen.web.connection_limits import Patience
+from mizzen.gateway.request.trace_context import Trace
+from mizzen.web.connection_limits import Timeouts
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, publish, request, table_of
 from tests.unit.gateway.test_intake import Wire, service
 
@@ -126,7 +126,7 @@ async def _remembered() -> None:
     here = service()
     config = uvicorn.Config(App(here, list), interface="asgi3", lifespan="off", ws="none", log_config=None)
     config.load()
-    front = Front(here, loopback=True, patience=Patience(), most=100)
+    front = GatewayConnections(here, loopback=True, patience=Timeouts(), most=100)
     protocol = FastProtocol(config, ServerState(), {}, front=front)
     protocol.connection_made(Wire())
     protocol.data_received(request("POST", "/v2/models/m/infer", body_of([1.0])))

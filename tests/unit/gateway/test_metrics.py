@@ -13,10 +13,10 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.gateway.telemetry import metrics
-from mizzen.gateway.telemetry.metrics import Metrics
+from mizzen.gateway.telemetry.counters import Metrics
 from mizzen.protocol import prometheus_text
 from mizzen.protocol.gateway_files import counts
-from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Counts, Requests, Served
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Counts, RequestCounts, ServerCounts
 from tests.unit.gateway.harness import Gateway, body_of, until
 
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -27,12 +27,14 @@ def everything(_namespace: str, _name: str) -> bool:
     return True
 
 
-def counted(metrics: Metrics, gateway: str = "gateway-0", served: list[Served] | None = None) -> Counts:
-    return Counts(gateway, os.getpid(), 1.0, 2.0, 0.5, 1024, metrics.requests(), served or [], dict(metrics.refused))
+def counted(metrics: Metrics, gateway: str = "gateway-0", served: list[ServerCounts] | None = None) -> Counts:
+    return Counts(
+        gateway, os.getpid(), 1.0, 2.0, 0.5, 1024, metrics.request_counts(), served or [], dict(metrics.refused)
+    )
 
 
-def served(server: str = "default/m", waits: int = 0, sizes: int = 0) -> Served:
-    return Served(
+def served(server: str = "default/m", waits: int = 0, sizes: int = 0) -> ServerCounts:
+    return ServerCounts(
         server, "1", waiting=0, waiting_bytes=0, in_flight=0, replicas=1, room=1, shed=0, expired=0, retried=0,
         waits=[waits] + [0] * len(BOUNDS), waited_seconds=0.0, compute_seconds=0.25,
         sizes=[sizes] + [0] * len(BATCH_BOUNDS), batch_items=sizes,
@@ -44,7 +46,7 @@ def test_a_histogram_counts_up() -> None:
     counters = mine.counters("default", "m", "1")
     for seconds in (0.0001, BOUNDS[0], 0.3, 99.0):
         counters.in_flight += 1
-        counters.ended(200, seconds)
+        counters.record_end(200, seconds)
     text = metrics.render([counted(mine)], everything).decode()
     labels = 'gateway="gateway-0",namespace="default",model="m",version="1"'
     assert f'mizzen_request_seconds_bucket{{{labels},le="0.0005"}} 2\n' in text
@@ -59,31 +61,31 @@ def test_counters_live_as_long_as_their_version_is_named() -> None:
     mine = Metrics()
     kept, busy, gone = (mine.counters("a", "b", version) for version in "123")
     busy.in_flight += 1
-    mine.keep({("a", "b", "1")})
+    mine.retain({("a", "b", "1")})
     assert mine.counters("a", "b", "1") is kept
     assert mine.counters("a", "b", "2") is busy
     assert mine.counters("a", "b", "3") is not gone
-    busy.ended(200, 0.1)
-    mine.keep({("a", "b", "1")})
+    busy.record_end(200, 0.1)
+    mine.retain({("a", "b", "1")})
     assert b'version="2"' not in metrics.render([counted(mine)], everything)
 
 
 def test_what_one_model_answered_does_not_count_for_the_next_of_that_name() -> None:
     mine = Metrics()
     before = mine.counters("default", "best", "1", "iris")
-    before.ended(200, 0.1)
+    before.record_end(200, 0.1)
     assert mine.counters("default", "best", "1", "iris") is before
-    (told,) = mine.requests()
+    (told,) = mine.request_counts()
     assert (told.model, told.of, told.codes) == ("best", "iris", {200: 1})
     after = mine.counters("default", "best", "1", "wine")
-    after.ended(500, 0.1)
-    (told,) = mine.requests()
+    after.record_end(500, 0.1)
+    (told,) = mine.request_counts()
     assert (told.model, told.of, told.codes) == ("best", "wine", {500: 1})
 
 
 def test_label_values_are_escaped() -> None:
     mine = Metrics()
-    mine.counters("default", 'a"b\\c\nd', "1").ended(200, 0.1)
+    mine.counters("default", 'a"b\\c\nd', "1").record_end(200, 0.1)
     text = metrics.render([counted(mine)], everything).decode()
     assert 'model="a\\"b\\\\c\\nd"' in text
     assert 'a"b\\c\nd' in {sample.labels.get("model") for each in _families(text) for sample in each.samples}
@@ -92,13 +94,13 @@ def test_label_values_are_escaped() -> None:
 def test_what_nobody_asked_for_has_no_series() -> None:
     mine = Metrics()
     mine.counters("default", "idle", "1")
-    assert mine.requests() == []
+    assert mine.request_counts() == []
 
 
 def test_a_scrape_shows_each_gateway_and_only_what_one_may_see() -> None:
     first, second = Metrics(), Metrics()
     for name, of in (("seen", first), ("seen", second), ("hidden", second)):
-        of.counters("default", name, "1").ended(200, 0.1)
+        of.counters("default", name, "1").record_end(200, 0.1)
     text = metrics.render(
         [
             counted(first, "gateway-0", [served("default/seen")]),
@@ -156,15 +158,15 @@ def test_a_scrape_follows_the_conventions(gateway: Gateway) -> None:
 
 
 def test_histograms_without_anything_are_whole() -> None:
-    samples = list(prometheus_text.histogram("x_seconds", (), BOUNDS, [0] * 16, 0.0))
-    text = prometheus_text.render([prometheus_text.Family("x_seconds", "histogram", "X.", samples)])
+    samples = list(prometheus_text.histogram_samples("x_seconds", (), BOUNDS, [0] * 16, 0.0))
+    text = prometheus_text.render([prometheus_text.MetricFamily("x_seconds", "histogram", "X.", samples)])
     [family] = _families(text.decode())
     assert len(family.samples) == len(BOUNDS) + 3
 
 
 def test_siblings_are_shown_as_long_as_they_live(gateway: Gateway, folder: Path) -> None:
     mine = Metrics()
-    mine.counters("default", "m", "1").ended(200, 0.1)
+    mine.counters("default", "m", "1").record_end(200, 0.1)
     living = counted(mine, "gateway-1")
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
@@ -191,7 +193,7 @@ def test_counts_are_written_while_anything_changes_and_removed_at_the_end(
 
     found = until(written, "what was asked is written down")
     assert found.requests == [
-        Requests("default", "m", "1", {200: 1}, found.requests[0].buckets, found.requests[0].seconds, 0)
+        RequestCounts("default", "m", "1", {200: 1}, found.requests[0].buckets, found.requests[0].seconds, 0)
     ]
     assert [(each.server, each.replicas, each.batch_items) for each in found.served] == [("default/m", 1, 1)]
     assert file.stat().st_mode & 0o777 == 0o600

@@ -8,16 +8,23 @@ from typing import Any
 
 import msgspec
 
-from mizzen.gateway.cache.cached_queue import Cached
-from mizzen.gateway.inference.calls import OK, UNAVAILABLE
-from mizzen.gateway.queueing.demand_report import IDLE, SAMPLE, SAMPLES, USED, WRITE_EVERY, DemandReport
-from mizzen.gateway.queueing.scale_from_zero import FIRST_GUESS, MOST_RETRY, Bounds
+from mizzen.gateway.cache.cached_queue import CachedQueue
+from mizzen.gateway.queueing.call import OK, UNAVAILABLE
+from mizzen.gateway.queueing.scale_from_zero import FIRST_START_SECONDS, MAX_RETRY_SECONDS, HoldLimits
+from mizzen.gateway.telemetry.demand_report import (
+    IDLE_SECONDS,
+    SAMPLE_SECONDS,
+    SAMPLES,
+    USED_SECONDS,
+    WRITE_EVERY,
+    DemandReport,
+)
 from mizzen.graph.table_types import Server
 from mizzen.protocol.gateway_files import demand
-from mizzen.protocol.gateway_files.demand import Asked
+from mizzen.protocol.gateway_files.demand import ServerDemand
 from tests.unit.gateway.virtual import Recorded, World
 
-ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "none runs while nobody asks"}
+ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "scaled to zero"}
 
 
 def changed(server: Server, **fields: object) -> Server:
@@ -36,11 +43,11 @@ def test_a_call_waits_for_the_replica_that_is_started_for_it() -> None:
 
 
 def test_who_is_too_many_is_sent_away_and_told_when_to_come_again() -> None:
-    world = World(held=Bounds(2, 1000), **ASLEEP)
+    world = World(held=HoldLimits(2, 1000), **ASLEEP)
     held = [world.ask("a"), world.ask("b")]
     away = world.ask("c")
-    assert (away.code, away.retry) == (UNAVAILABLE, FIRST_GUESS)
-    assert b"none runs while nobody asks, and too many wait for it already" in away.ends[0][1]
+    assert (away.code, away.retry) == (UNAVAILABLE, FIRST_START_SECONDS)
+    assert b"scaled to zero, and too many wait for it already" in away.ends[0][1]
     world.wait(2.5)
     assert world.ask("d").retry == 3
     world.hand().answer(world.queue)
@@ -49,13 +56,13 @@ def test_who_is_too_many_is_sent_away_and_told_when_to_come_again() -> None:
 
 
 def test_bytes_count_too_and_one_call_always_fits() -> None:
-    world = World(held=Bounds(5, 1000), **ASLEEP)
+    world = World(held=HoldLimits(5, 1000), **ASLEEP)
     assert world.ask("a", size=5000).code == 0
     assert world.ask("b", size=1).code == UNAVAILABLE
 
 
 def test_callers_that_have_gone_leave_their_place_to_others() -> None:
-    world = World(held=Bounds(1, 1000), **ASLEEP)
+    world = World(held=HoldLimits(1, 1000), **ASLEEP)
     gone = world.ask("a")
     gone.cancel(world.now)
     assert world.ask("b").code == 0
@@ -66,20 +73,20 @@ def test_a_deadline_that_passes_before_anybody_was_there_is_told_as_that() -> No
     call = world.ask("a", seconds=2.0)
     world.wait(2.1)
     assert call.code == UNAVAILABLE
-    assert b"was not within the deadline" in call.ends[0][1]
-    assert call.retry == FIRST_GUESS - 2
-    assert world.queue.awaited(world.now), "they may come again"
-    assert world.queue.awaited(world.now + MOST_RETRY + 1.0), "when they come as late as they may be told to"
-    assert not world.queue.awaited(world.now + 2 * MOST_RETRY)
+    assert b"none became ready within the deadline" in call.ends[0][1]
+    assert call.retry == FIRST_START_SECONDS - 2
+    assert world.queue.is_awaited(world.now), "they may come again"
+    assert world.queue.is_awaited(world.now + MAX_RETRY_SECONDS + 1.0), "when they come as late as they may be told to"
+    assert not world.queue.is_awaited(world.now + 2 * MAX_RETRY_SECONDS)
 
 
 def test_it_learns_how_long_a_start_takes() -> None:
-    world = World(held=Bounds(1, 1000), **ASLEEP)
+    world = World(held=HoldLimits(1, 1000), **ASLEEP)
     world.ask("a")
     world.wait(12.0)
     hand = world.hand()
     hand.answer(world.queue)
-    world.queue.lost(hand)
+    world.queue.on_disconnect(hand)
     world.ask("b")
     assert world.ask("c").retry == 12
 
@@ -90,7 +97,7 @@ def test_what_waits_when_the_last_replica_goes_is_not_refused() -> None:
     first, second = world.ask("a"), world.ask("b")
     world.turn()
     world.queue.update(changed(world.queue.server, addresses=()))
-    world.queue.drains(hand)
+    world.queue.on_drain(hand)
     hand.answer(world.queue)
     assert (first.code, second.code, world.woken) == (OK, 0, 1)
     world.hand().answer(world.queue)
@@ -136,7 +143,7 @@ class Reporting:
         self.report = DemandReport(folder, "gateway-0", clock=lambda: world.now, call_later=world.later)
         self.report.follow([world.queue])
 
-    def said(self) -> dict[str, Asked]:
+    def said(self) -> dict[str, ServerDemand]:
         (told,) = demand.read(self.folder) or [demand.Demand("", os.getpid(), {})]
         return told.servers
 
@@ -148,14 +155,14 @@ def test_the_plane_is_told_the_mean_of_the_last_second(tmp_path: Path) -> None:
     for number in range(8):
         world.ask(number)
     world.turn()
-    world.wait(IDLE + SAMPLE * WRITE_EVERY)
+    world.wait(IDLE_SECONDS + SAMPLE_SECONDS * WRITE_EVERY)
     assert 0 < told.said()["default/m"].in_flight < 8
-    world.wait(SAMPLE * SAMPLES)
-    assert told.said() == {"default/m": Asked(8.0)}
+    world.wait(SAMPLE_SECONDS * SAMPLES)
+    assert told.said() == {"default/m": ServerDemand(8.0)}
     hand.answer(world.queue)
     world.turn()
     hand.answer(world.queue)
-    world.wait(SAMPLE * (SAMPLES + WRITE_EVERY))
+    world.wait(SAMPLE_SECONDS * (SAMPLES + WRITE_EVERY))
     assert told.said() == {}
 
 
@@ -170,10 +177,10 @@ def test_calls_that_end_between_two_looks_count_as_asked(tmp_path: Path) -> None
         world.wait(0.001)
         hand.answer(world.queue, 0.001)
         world.wait(0.75)
-        said.append(told.said().get("default/m", Asked()))
+        said.append(told.said().get("default/m", ServerDemand()))
     assert all(each.used for each in said[1:])
     assert max(each.in_flight for each in said) < 1.0, "but nobody is in flight for it"
-    world.wait(IDLE + USED + SAMPLE * WRITE_EVERY)
+    world.wait(IDLE_SECONDS + USED_SECONDS + SAMPLE_SECONDS * WRITE_EVERY)
     assert told.said() == {}
 
 
@@ -182,12 +189,12 @@ def test_one_call_alone_is_told_whenever_it_comes(tmp_path: Path) -> None:
         world = World(scaled=True)
         told = Reporting(tmp_path / f"{late}", world)
         hand = world.hand()
-        world.wait(late * IDLE + IDLE / 2)
+        world.wait(late * IDLE_SECONDS + IDLE_SECONDS / 2)
         world.ask("a")
         world.turn()
         hand.answer(world.queue, 0.001)
-        world.wait(IDLE + SAMPLE * WRITE_EVERY)
-        assert told.said() == {"default/m": Asked(used=True)}
+        world.wait(IDLE_SECONDS + SAMPLE_SECONDS * WRITE_EVERY)
+        assert told.said() == {"default/m": ServerDemand(used=True)}
 
 
 def test_what_a_cache_answers_counts_as_asked(tmp_path: Path) -> None:
@@ -196,10 +203,10 @@ def test_what_a_cache_answers_counts_as_asked(tmp_path: Path) -> None:
     world.hand()
     world.wait(5.0)
     assert told.said() == {}
-    world.queue.cache = Cached(world.queue, 1 << 20, lambda: world.now)
+    world.queue.cache = CachedQueue(world.queue, 1 << 20, lambda: world.now)
     world.queue.cache.hits += 1
-    world.wait(IDLE + SAMPLE * WRITE_EVERY)
-    assert told.said() == {"default/m": Asked(used=True)}
+    world.wait(IDLE_SECONDS + SAMPLE_SECONDS * WRITE_EVERY)
+    assert told.said() == {"default/m": ServerDemand(used=True)}
 
 
 def test_a_wish_that_could_not_be_written_is_told_later(tmp_path: Path) -> None:
@@ -207,7 +214,7 @@ def test_a_wish_that_could_not_be_written_is_told_later(tmp_path: Path) -> None:
     folder = tmp_path / "demand"
     folder.write_text("in the way")
     told = Reporting(folder, world)
-    world.queue._nap._wake = told.report.wake
+    world.queue._activator._wake = told.report.wake
     world.ask("a", seconds=0.01)
     world.wait(1.0)
     folder.unlink()
@@ -218,7 +225,7 @@ def test_a_wish_that_could_not_be_written_is_told_later(tmp_path: Path) -> None:
 def test_who_asks_for_the_first_replica_is_told_at_once(tmp_path: Path) -> None:
     world = World(**ASLEEP)
     told = Reporting(tmp_path / "demand", world)
-    world.queue._nap._wake = told.report.wake
+    world.queue._activator._wake = told.report.wake
     world.ask("a")
     world.wait(0.0)
     assert told.said()["default/m"].awaited

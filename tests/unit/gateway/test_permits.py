@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.access import credentials
-from mizzen.access.access_file import Access, Grant, Pass
+from mizzen.access.access_file import AccessFile, Grant, TokenEntry
 from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
 from mizzen.gateway.access import authorizer
-from mizzen.gateway.access.authorizer import PLANE, PREDICT, READ, SEE, Permits
+from mizzen.gateway.access.authorizer import PLANE, PREDICT, READ, SEE, Authorizer
 from tests.support.examples import examples
 from tests.unit.access.reference import may
 
@@ -43,7 +43,7 @@ bindings = st.builds(
     st.sampled_from(("prod", "test")),
 )
 passes = st.builds(
-    Pass,
+    TokenEntry,
     digest=st.sampled_from([credentials.digest(f"token-{number}") for number in range(6)]),
     id=st.just("t"),
     principal=st.sampled_from(PEOPLE),
@@ -55,7 +55,9 @@ given_ = st.sampled_from(
 ) | st.integers(0, 9).map(lambda number: (f"{'BEARER' if number % 2 else 'bearer'}  token-{number} ".encode(),))
 
 
-def expected(access: Access, given: tuple[bytes, ...], verbs: tuple[Verb, ...], target: Target, anonymous: bool) -> int:
+def expected(
+    access: AccessFile, given: tuple[bytes, ...], verbs: tuple[Verb, ...], target: Target, anonymous: bool
+) -> int:
     """Slowly, and from the words of the requirements."""
     actor: Actor | None = ANONYMOUS
     if given:
@@ -88,16 +90,16 @@ asking = st.tuples(given_, st.sampled_from((PREDICT, READ, SEE)), targets)
 def test_the_answer_is_that_of_the_slow_reference(
     settings_say: bool,
     file_says: bool,
-    given_out: list[Pass],
+    given_out: list[TokenEntry],
     granted: list[Binding],
     asked: list[tuple[tuple[bytes, ...], tuple[Verb, ...], Target]],
 ) -> None:
-    access = Access(anonymous=file_says, passes=tuple(given_out), grants=tuple(map(Grant.of, granted)))
-    ours = Permits(access, anonymous=settings_say, wall=lambda: NOW)
+    access = AccessFile(anonymous=file_says, passes=tuple(given_out), grants=tuple(map(Grant.of, granted)))
+    ours = Authorizer(access, anonymous=settings_say, wall=lambda: NOW)
     for sent, verbs, target in (*asked, *asked):  # the second time from memory
-        ruling = ours.rule(sent, verbs, target)
-        assert ruling.code == expected(access, sent, verbs, target, settings_say), ruling
-        assert ruling.reason
+        decision = ours.authorize(sent, verbs, target)
+        assert decision.code == expected(access, sent, verbs, target, settings_say), decision
+        assert decision.reason
 
 
 class Clock:
@@ -111,60 +113,60 @@ class Clock:
 IRIS = Target("default", "Model", "iris", models=frozenset({"iris"}))
 
 
-def ann(expires: float | None = None) -> Access:
+def ann(expires: float | None = None) -> AccessFile:
     binding = Binding("b", "default", frozenset({"ann"}), frozenset({"predict"}), "iris")
-    one = Pass(digest=credentials.digest("secret"), id="t", principal="ann", expires=expires)
-    return Access(passes=(one,), grants=(Grant.of(binding),))
+    one = TokenEntry(digest=credentials.digest("secret"), id="t", principal="ann", expires=expires)
+    return AccessFile(passes=(one,), grants=(Grant.of(binding),))
 
 
 def test_a_token_ends_to_the_moment_however_often_it_was_good() -> None:
     clock = Clock()
-    ours = Permits(ann(NOW + 5), anonymous=False, wall=clock)
+    ours = Authorizer(ann(NOW + 5), anonymous=False, wall=clock)
     given = (b"Bearer secret",)
     for clock.time in (NOW, NOW + 4.999):
-        ruling = ours.rule(given, PREDICT, IRIS)
-        assert (ruling.code, ruling.until) == (0, NOW + 5)
+        decision = ours.authorize(given, PREDICT, IRIS)
+        assert (decision.code, decision.until) == (0, NOW + 5)
     for clock.time in (NOW + 5, NOW + 5, NOW + 500):
-        ruling = ours.rule(given, PREDICT, IRIS)
-        assert (ruling.code, ruling.verb, ruling.actor) == (401, "authenticate", "anonymous")
-        assert "expired" in ruling.reason
-        assert "secret" not in ruling.reason
+        decision = ours.authorize(given, PREDICT, IRIS)
+        assert (decision.code, decision.verb, decision.actor) == (401, "authenticate", "anonymous")
+        assert "expired" in decision.reason
+        assert "secret" not in decision.reason
 
 
 def test_before_the_first_file_a_token_is_neither_good_nor_bad() -> None:
     for anonymous, code in ((True, 0), (False, 401)):
-        ours = Permits(None, anonymous=anonymous, wall=Clock())
-        assert ours.rule((), PREDICT, IRIS).code == code
-        assert ours.rule((b"Bearer secret",), PREDICT, IRIS).code == 503
+        ours = Authorizer(None, anonymous=anonymous, wall=Clock())
+        assert ours.authorize((), PREDICT, IRIS).code == code
+        assert ours.authorize((b"Bearer secret",), PREDICT, IRIS).code == 503
 
 
 def test_memory_is_bounded_by_nothing_that_is_sent() -> None:
-    ours = Permits(ann(), anonymous=False, wall=Clock())
-    for number in range(3 * authorizer.MOST_RULINGS):
-        ours.rule((b"Bearer secret",), PREDICT, Target("default", "Model", f"m{number}"))
-        ours.rule((b"Bearer bad-%d" % number,), PREDICT, IRIS)
-    for number in range(2 * authorizer.MOST_KNOWN):
-        ours.rule((b"Bearer secret" + b" " * number,), PREDICT, IRIS)
-    assert len(ours._known) <= authorizer.MOST_KNOWN
-    assert all(len(known.rulings) <= authorizer.MOST_RULINGS for known in ours._known.values())
-    assert ours.rule((b"Bearer secret",), PREDICT, IRIS).code == 0
+    ours = Authorizer(ann(), anonymous=False, wall=Clock())
+    for number in range(3 * authorizer.MAX_DECISIONS):
+        ours.authorize((b"Bearer secret",), PREDICT, Target("default", "Model", f"m{number}"))
+        ours.authorize((b"Bearer bad-%d" % number,), PREDICT, IRIS)
+    for number in range(2 * authorizer.MAX_PRINCIPALS):
+        ours.authorize((b"Bearer secret" + b" " * number,), PREDICT, IRIS)
+    assert len(ours._callers) <= authorizer.MAX_PRINCIPALS
+    assert all(len(known.decisions) <= authorizer.MAX_DECISIONS for known in ours._callers.values())
+    assert ours.authorize((b"Bearer secret",), PREDICT, IRIS).code == 0
 
 
 def test_nor_by_names_that_are_long() -> None:
-    ours = Permits(ann(), anonymous=False, wall=Clock())
-    long = "x" * (authorizer.LONGEST_RULED + 1)
+    ours = Authorizer(ann(), anonymous=False, wall=Clock())
+    long = "x" * (authorizer.MAX_CACHED_NAME + 1)
     for target in (
         Target("default", "Model", long),
         Target(long, "Model", "m"),
         Target("default", "Model", "m", alias=long),
     ):
-        assert ours.rule((b"Bearer secret",), PREDICT, target).code == 403
-    assert not ours._known[(b"Bearer secret",)].rulings
+        assert ours.authorize((b"Bearer secret",), PREDICT, target).code == 403
+    assert not ours._callers[(b"Bearer secret",)].decisions
 
 
 def test_a_list_is_shown_to_whoever_may_see_something_of_it() -> None:
-    ours = Permits(ann(), anonymous=False, wall=Clock())
-    assert ours.rule_some((b"Bearer secret",), SEE, "default").code == 0
-    assert ours.rule_some((b"Bearer secret",), SEE, "other").code == 403
-    assert ours.rule_some((b"Bearer other",), SEE, "default").code == 401
-    assert ours.rule_some((), SEE, "default").code == 401
+    ours = Authorizer(ann(), anonymous=False, wall=Clock())
+    assert ours.authorize_any((b"Bearer secret",), SEE, "default").code == 0
+    assert ours.authorize_any((b"Bearer secret",), SEE, "other").code == 403
+    assert ours.authorize_any((b"Bearer other",), SEE, "default").code == 401
+    assert ours.authorize_any((), SEE, "default").code == 401

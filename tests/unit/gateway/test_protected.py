@@ -140,7 +140,7 @@ def test_strangers_are_served_where_the_settings_and_the_file_say_so(
     gateway.wait_ready("iris")
     assert predict(gateway, "").status == 200, "before there is a file"
     assert predict(gateway, "ann").status == 503
-    assert "not known yet" in predict(gateway, "ann").error
+    assert "cannot be checked yet" in predict(gateway, "ann").error
     permit(folder, anonymous=True)
     until(lambda: predict(gateway, "ann").status == 200)
     assert predict(gateway, "").status == 200
@@ -211,7 +211,7 @@ def test_jwts_are_checked_with_the_keys_of_the_file(guarded: Gateway, folder: Pa
     def ask(text: str, place: str = "/iris") -> Response:
         return guarded.ask("POST", f"/v2/models{place}/infer", body_of([1.0]), Authorization=f"Bearer {text}")
 
-    assert "trusts no issuer" in ask(signed()).error
+    assert "accepts no JWTs" in ask(signed()).error
     bindings = (*BINDINGS, bound("group:lab", "predict", "rose"))
     permit(folder, PASSES, bindings, issuer=issuer())
     until(lambda: ask(signed(groups=["lab"])).status == 503)

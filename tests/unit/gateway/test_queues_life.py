@@ -9,9 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mizzen.gateway.inference.calls import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
+from mizzen.gateway.queueing.call import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.queueing.scale_from_zero import Bounds
+from mizzen.gateway.queueing.scale_from_zero import HoldLimits
 from mizzen.protocol.frames import framing
 from tests.support.examples import examples
 from tests.unit.gateway.virtual import HELLO, LARGE, Hand, Recorded, World
@@ -35,13 +35,15 @@ class Watched(Hand):
         assert not self.leaves
         assert all(call.deadline > self._world.now for call in batch), "sent after its time"
         assert len(batch) <= self.queue.server.batch_size
-        assert len(batch) == 1 or not any(call.alone for call in batch), "beside one that may take its process down"
+        assert len(batch) == 1 or not any(call.retry_alone for call in batch), (
+            "beside one that may take its process down"
+        )
         assert len(batch) == 1 or sum(call.size for call in batch) <= FRAME_BYTES
 
     def answer(self, queue: Queue, seconds: float = 1.0) -> None:
         assert self.batch is not None
         batch, self.batch = self.batch, None
-        queue.answered(self, [(status_of(call), str(call.item).encode()) for call in batch], seconds)
+        queue.on_reply(self, [(status_of(call), str(call.item).encode()) for call in batch], seconds)
 
 
 def status_of(call: Call) -> int:
@@ -64,7 +66,7 @@ class Life(RuleBasedStateMachine):
     def begin(self, idempotent: bool, batch_size: int, auto: bool, wait: float, wakes: bool) -> None:
         self.world = World(
             limit=8, idempotent=idempotent, batch_size=batch_size, batch_auto=auto, batch_wait=wait, timeout_ms=3000,
-            held=Bounds(4, 1 << 20), scaled=wakes, wakes=wakes,
+            held=HoldLimits(4, 1 << 20), scaled=wakes, wakes=wakes,
         )  # fmt: skip
         self.most_sent = 2 if idempotent else 1
         self.old: list[Queue] = []
@@ -94,7 +96,7 @@ class Life(RuleBasedStateMachine):
     def join(self) -> None:
         if len(self.hands) < 3:
             self.hands.append(Watched(self.world))
-            self.world.queue.joined(self.hands[-1], HELLO)
+            self.world.queue.on_ready(self.hands[-1], HELLO)
 
     @precondition(lambda self: any(hand.batch for hand in self.hands))
     @rule(data=st.data(), seconds=st.sampled_from([0.0001, 1.0, 2.0]))
@@ -114,7 +116,7 @@ class Life(RuleBasedStateMachine):
     def lose(self, data: st.DataObject) -> None:
         hand = data.draw(st.sampled_from(self.hands))
         self.hands.remove(hand)
-        hand.queue.lost(hand)
+        hand.queue.on_disconnect(hand)
 
     @precondition(lambda self: any(hand.batch for hand in self.hands))
     @rule(data=st.data())
@@ -123,9 +125,9 @@ class Life(RuleBasedStateMachine):
         hand = data.draw(st.sampled_from([hand for hand in self.hands if hand.batch]))
         self.hands.remove(hand)
         self.calls += [self.world.ask(next(self.numbers), 3.0) for _ in range(3)]
-        hand.queue.lost(hand)
+        hand.queue.on_disconnect(hand)
         self.hands.append(Watched(self.world))
-        self.world.queue.joined(self.hands[-1], HELLO)
+        self.world.queue.on_ready(self.hands[-1], HELLO)
         self.world.turn()
 
     @precondition(lambda self: self.hands)
@@ -133,7 +135,7 @@ class Life(RuleBasedStateMachine):
     def drain(self, data: st.DataObject) -> None:
         hand = data.draw(st.sampled_from(self.hands))
         hand.leaves = True
-        hand.queue.drains(hand)
+        hand.queue.on_drain(hand)
         if not hand.batch:
             self.hands.remove(hand)
 
@@ -156,7 +158,7 @@ class Life(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from(self.calls))
-        if call.live:
+        if call.pending:
             self.left[call] = call.sent
         call.cancel(self.world.now)
 
@@ -193,14 +195,14 @@ class Life(RuleBasedStateMachine):
                 assert each.busy == each.in_flight + each.waiting
             assert [old.waiting for old in self.old] == [0] * len(self.old)
             assert queue.waiting <= 8 + sum(each.retried for each in (queue, *self.old))
-            assert queue.waiting_bytes >= sum(call.size for call in self.calls if call.live and not self.out(call))
+            assert queue.waiting_bytes >= sum(call.size for call in self.calls if call.pending and not self.out(call))
 
     @invariant()
     def whoever_waits_where_nobody_is_has_called_for_somebody(self) -> None:
         if hasattr(self, "world"):
             queue = self.world.queue
             if queue.server.wakes and queue.waiting and not queue.ready:
-                assert queue.awaited(self.world.now)
+                assert queue.is_awaited(self.world.now)
                 assert self.world.woken
 
     def out(self, call: Recorded) -> bool:
@@ -259,9 +261,9 @@ class Crowd(RuleBasedStateMachine):
     def lose(self, data: st.DataObject) -> None:
         """Each call survives the loss of one process."""
         hand = data.draw(st.sampled_from(self.hands))
-        if not any(call.alone for call in hand.batch or ()):
+        if not any(call.retry_alone for call in hand.batch or ()):
             self.hands.remove(hand)
-            self.world.queue.lost(hand)
+            self.world.queue.on_disconnect(hand)
             self.hands.append(self.world.hand())
 
     def teardown(self) -> None:
@@ -284,7 +286,7 @@ def test_what_is_not_idempotent_is_sent_once() -> None:
     hand, other = world.hand(), world.hand()
     call = world.ask(1)
     world.turn()
-    world.queue.lost(hand)
+    world.queue.on_disconnect(hand)
     world.wait(0.1)
     assert (call.code, call.sent, other.batch) == (LOST, 1, None)
 
@@ -294,7 +296,7 @@ def test_who_leaves_answers_what_it_has_and_gets_no_more() -> None:
     hand = world.hand()
     first = world.ask(1)
     world.turn()
-    world.queue.drains(hand)
+    world.queue.on_drain(hand)
     hand.answer(world.queue)
     second = world.ask(2)
     world.wait(0.1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.queueing.deadline_lane import Lane
-from mizzen.gateway.queueing.lane_scheduler import ABOUT_SECONDS, GAP_SECONDS, SHARE
+from mizzen.gateway.queueing.call import Call
+from mizzen.gateway.queueing.deadline_lane import DeadlineLane
+from mizzen.gateway.queueing.lane_scheduler import GAP_SECONDS, MIXED_SECONDS, SMALL_CALLS_SHARE
 from tests.unit.gateway.virtual import LARGE, Hand, Recorded, World
 
 deadlines = st.lists(st.integers(0, 9), max_size=30)
@@ -15,7 +15,7 @@ deadlines = st.lists(st.integers(0, 9), max_size=30)
 
 @given(deadlines, st.integers(0, 10))
 def test_a_lane_is_sorted_by_deadline_and_stable(given: list[int], taken: int) -> None:
-    lane = Lane()
+    lane = DeadlineLane()
     calls = [Recorded(n, float(deadline), size=n) for n, deadline in enumerate(given)]
     for call in calls:
         assert lane.before(call.deadline) == len([other for other in lane if other.deadline <= call.deadline])
@@ -24,19 +24,19 @@ def test_a_lane_is_sorted_by_deadline_and_stable(given: list[int], taken: int) -
     assert list(lane) == order
     back = [lane.popleft() for _ in range(min(taken, len(lane)))]
     lane.bytes -= sum(call.size for call in back)
-    lane.put_back(back)
+    lane.requeue(back)
     assert list(lane) == order
     assert lane.bytes == sum(call.size for call in calls)
 
 
 @given(deadlines, deadlines)
 def test_what_is_put_back_comes_before_those_of_its_deadline(first: list[int], later: list[int]) -> None:
-    lane = Lane()
+    lane = DeadlineLane()
     old: list[Call] = [Recorded("old", float(deadline)) for deadline in sorted(first)]
     new = [Recorded("new", float(deadline)) for deadline in later]
     for call in new:
         lane.put(call)
-    lane.put_back(old)
+    lane.requeue(old)
     assert list(lane) == sorted([*old, *new], key=lambda call: call.deadline)
 
 
@@ -56,7 +56,7 @@ def test_a_lost_batch_goes_to_the_other_replica_at_once_and_in_its_order() -> No
     world.turn()
     assert one.batch == calls
     other = world.hand()
-    world.queue.lost(one)
+    world.queue.on_disconnect(one)
     assert other.batch == [calls[0]], "each by itself"
     urgent, between = world.ask("urgent", 1), world.ask("between", 5.5)
     other.answer(world.queue)
@@ -82,8 +82,8 @@ def test_small_calls_pass_large_ones_for_a_share_of_the_time() -> None:
         hand.answer(world.queue)
     between = [served.index(call) for call in large]
     assert between[0] == 0, "nobody has had more than their share yet"
-    assert between[1] - between[0] - 1 == SHARE / 0.5
-    assert between[2] - between[1] - 1 == SHARE / 0.5
+    assert between[1] - between[0] - 1 == SMALL_CALLS_SHARE / 0.5
+    assert between[2] - between[1] - 1 == SMALL_CALLS_SHARE / 0.5
     assert [call for call in served if call in small] == small
 
 
@@ -145,7 +145,7 @@ def test_where_no_small_calls_are_about_large_ones_have_all_replicas_and_share_b
     world.ask("small")
     world.turn()
     next(hand for hand in hands if hand.batch).answer(world.queue)
-    world.wait(ABOUT_SECONDS)
+    world.wait(MIXED_SECONDS)
     large = [world.ask(n, size=LARGE) for n in range(6)]
     world.turn()
     assert [hand.batch for hand in hands] in ([large[:4], large[4:]], [large[4:], large[:4]])
@@ -161,7 +161,7 @@ def test_a_lost_replica_is_no_longer_counted_as_busy_with_a_large_call() -> None
     world.turn()
     lost, other = (one, two) if one.batch else (two, one)
     assert lost.batch == [first]
-    world.queue.lost(lost)
+    world.queue.on_disconnect(lost)
     world.hand()
     assert second.sent == 1
     assert other.batch == [second]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.gateway.inference.calls import EXPIRED, OK, UNAVAILABLE
 from mizzen.gateway.queueing import batch_sizing
-from mizzen.gateway.queueing.lane_scheduler import ABOUT_SECONDS
+from mizzen.gateway.queueing.call import EXPIRED, OK, UNAVAILABLE
+from mizzen.gateway.queueing.lane_scheduler import MIXED_SECONDS
 from tests.support.examples import examples
 from tests.unit.gateway.virtual import BYTE_LIMIT, LARGE, Recorded, World
 
@@ -29,7 +29,7 @@ def test_retry_after_is_when_what_waits_will_have_been_answered(seconds: float, 
     assert refused.ends == [(UNAVAILABLE, b"the queue of 'm' is full")]
     assert refused.retry == retry, "seven in batches of two"
     assert world.queue.shed == 1
-    assert all(call.live for call in calls)
+    assert all(call.pending for call in calls)
 
 
 def test_two_replicas_are_twice_as_fast() -> None:
@@ -61,17 +61,17 @@ def test_large_calls_are_not_refused_for_their_deadline() -> None:
     """One may take a thousand times as long as another."""
     world = World(limit=99, batch_size=1)
     world.learn(world.hand(), 10.0, size=LARGE)
-    assert all(world.ask(n, seconds=0.5, size=LARGE).live for n in range(4))
+    assert all(world.ask(n, seconds=0.5, size=LARGE).pending for n in range(4))
 
 
 def test_a_replica_that_works_on_something_else_may_be_free_any_moment() -> None:
     world = World(limit=99, batch_size=1)
     world.learn(world.hand(), 1.0)
-    world.wait(ABOUT_SECONDS)
+    world.wait(MIXED_SECONDS)
     world.ask("large", size=LARGE)
     world.turn()
-    assert all(world.ask(n, seconds=2.5).live for n in range(2))
-    assert not world.ask("late", seconds=2.5).live
+    assert all(world.ask(n, seconds=2.5).pending for n in range(2))
+    assert not world.ask("late", seconds=2.5).pending
 
 
 def test_a_deadline_that_cannot_be_met_is_refused_at_once() -> None:
@@ -81,10 +81,10 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_once() -> None:
     world.turn()
     calls += [world.ask(n) for n in range(6)]
     late = world.ask("late", seconds=2.9)
-    assert late.live, "it is more urgent than those before it"
+    assert late.pending, "it is more urgent than those before it"
     calls += [world.ask(n, seconds=2.9) for n in range(3)]
     calls += [world.ask(n, seconds=1.9) for n in range(2)]
-    assert all(call.live for call in calls)
+    assert all(call.pending for call in calls)
     hopeless = world.ask("hopeless", seconds=1.9)
     assert hopeless.ends == [(UNAVAILABLE, b"the queue of 'm' is too long for the deadline of this request")]
     assert hopeless.retry >= 1
@@ -93,7 +93,7 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_once() -> None:
 def test_nothing_is_refused_for_its_deadline_before_the_pace_is_known() -> None:
     world = World(limit=99, batch_size=1)
     world.learn(world.hand(), 1.0, batches=7)
-    assert all(world.ask(n, seconds=2.0).live for n in range(50))
+    assert all(world.ask(n, seconds=2.0).pending for n in range(50))
 
 
 def test_those_who_left_do_not_count() -> None:
@@ -101,11 +101,11 @@ def test_those_who_left_do_not_count() -> None:
     world.learn(world.hand(), 1.0)
     calls = [world.ask(n, seconds=4.5) for n in range(4)]
     world.turn()
-    assert world.ask("late", seconds=2.5).live
+    assert world.ask("late", seconds=2.5).pending
     for call in calls:
-        assert call.live
+        assert call.pending
         call.cancel(world.now)
-    assert world.ask("in time", seconds=4.5).live
+    assert world.ask("in time", seconds=4.5).pending
 
 
 class Drain:
@@ -165,7 +165,7 @@ asked = st.lists(st.tuples(st.integers(0, 200), st.integers(1, 150)), max_size=6
 def test_nothing_is_refused_that_would_have_been_answered(
     replicas: int, batch_size: int, times: list[int], asked: list[tuple[int, int]]
 ) -> None:
-    with patch.object(batch_sizing, "KNOWN", math.inf):
+    with patch.object(batch_sizing, "MIN_SAMPLES", math.inf):
         before = Drain(replicas, batch_size, times, learn=False).run(asked)
     after = Drain(replicas, batch_size, times, learn=True).run(asked)
     if all(call.code == OK for call in before):
@@ -177,7 +177,7 @@ def test_nothing_is_refused_that_would_have_been_answered(
 
 def test_under_twice_the_load_the_same_number_is_answered_and_the_others_know_at_once() -> None:
     asked = [(after, 100) for after in range(0, 1000, 5)]  # twenty a second, for ten seconds; it can do ten
-    with patch.object(batch_sizing, "KNOWN", math.inf):
+    with patch.object(batch_sizing, "MIN_SAMPLES", math.inf):
         before = [call.code for call in Drain(1, 1, [10], learn=False).run(asked)]
     after = [call.code for call in Drain(1, 1, [10], learn=True).run(asked)]
     assert after.count(OK) >= before.count(OK) - 1
@@ -192,7 +192,7 @@ def test_a_hand_that_joins_makes_room_for_more() -> None:
     for n in range(4):
         world.ask(n, seconds=4.5)
         world.turn()
-    assert world.ask("late", seconds=2.9).live
-    assert not world.ask("late", seconds=2.9).live
+    assert world.ask("late", seconds=2.9).pending
+    assert not world.ask("late", seconds=2.9).pending
     world.hand()
-    assert world.ask("in time", seconds=2.9).live
+    assert world.ask("in time", seconds=2.9).pending

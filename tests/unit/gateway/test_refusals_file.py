@@ -13,7 +13,7 @@ import pytest
 from mizzen.access import refusal_lines
 from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusal_lines import Refusal
-from mizzen.gateway.access.refusal_log import MOST_DIFFERENT, MOST_FILES, WINDOW, Refusals
+from mizzen.gateway.access.refusal_log import MAX_DISTINCT, MAX_FILES, WINDOW, RefusalLog
 
 
 class Clock:
@@ -42,13 +42,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def book(tmp_path: Path, clock: Clock) -> Iterator[Refusals]:
-    book = Refusals(tmp_path / "refusals", "gateway-3", wall=clock, call_later=clock.call_later, file_bytes=4096)
+def book(tmp_path: Path, clock: Clock) -> Iterator[RefusalLog]:
+    book = RefusalLog(tmp_path / "refusals", "gateway-3", wall=clock, call_later=clock.call_later, file_bytes=4096)
     yield book
     book.close()
 
 
-def note(book: Refusals, name: str = "iris", **more: Any) -> None:
+def note(book: RefusalLog, name: str = "iris", **more: Any) -> None:
     book.note(403, "no", **{"actor": "ann", "verb": "predict", "kind": "Model", "name": name, **more})
 
 
@@ -57,10 +57,12 @@ def files(folder: Path) -> list[Path]:
 
 
 def written(folder: Path) -> list[Refusal]:
-    return [refusal_lines.parse(line) for file in files(folder) for line in file.read_bytes().splitlines()]
+    return [refusal_lines.parse_line(line) for file in files(folder) for line in file.read_bytes().splitlines()]
 
 
-def test_the_first_is_written_at_once_and_its_like_counted_later(book: Refusals, clock: Clock, tmp_path: Path) -> None:
+def test_the_first_is_written_at_once_and_its_like_counted_later(
+    book: RefusalLog, clock: Clock, tmp_path: Path
+) -> None:
     for number in range(10):
         note(book, path=f"/{number}")
     note(book, "rose")
@@ -74,7 +76,7 @@ def test_the_first_is_written_at_once_and_its_like_counted_later(book: Refusals,
     assert len(written(tmp_path)) == 4
 
 
-def test_what_is_only_counted_is_written_at_the_end(book: Refusals, tmp_path: Path) -> None:
+def test_what_is_only_counted_is_written_at_the_end(book: RefusalLog, tmp_path: Path) -> None:
     for _ in range(5):
         note(book)
     book.close()
@@ -82,17 +84,17 @@ def test_what_is_only_counted_is_written_at_the_end(book: Refusals, tmp_path: Pa
 
 
 def test_many_different_ones_become_one(tmp_path: Path, clock: Clock) -> None:
-    book = Refusals(tmp_path / "refusals", "gateway-0", wall=clock, call_later=clock.call_later)
-    for number in range(5 * MOST_DIFFERENT):
+    book = RefusalLog(tmp_path / "refusals", "gateway-0", wall=clock, call_later=clock.call_later)
+    for number in range(5 * MAX_DISTINCT):
         note(book, f"name-{number}")
     clock.pass_(WINDOW)
     found = written(tmp_path)
-    assert sum(one.count for one in found) == 5 * MOST_DIFFERENT
-    assert len(found) <= MOST_DIFFERENT + 2
+    assert sum(one.count for one in found) == 5 * MAX_DISTINCT
+    assert len(found) <= MAX_DISTINCT + 2
     book.close()
 
 
-def test_refusals_of_strangers_are_counted_whatever_they_name(book: Refusals, clock: Clock, tmp_path: Path) -> None:
+def test_refusals_of_strangers_are_counted_whatever_they_name(book: RefusalLog, clock: Clock, tmp_path: Path) -> None:
     for number in range(1000):
         reason = f"to predict Model/n{number} in namespace default {NEEDS_TOKEN}"
         book.note(401, reason, actor="anonymous", verb="predict", kind="Model", name=f"n{number}", path=f"/{number}")
@@ -102,12 +104,12 @@ def test_refusals_of_strangers_are_counted_whatever_they_name(book: Refusals, cl
     assert (others.name, others.path, others.reason, others.count) == ("", "", NEEDS_TOKEN, 999)
 
 
-def test_texts_are_cut(book: Refusals, tmp_path: Path) -> None:
+def test_texts_are_cut(book: RefusalLog, tmp_path: Path) -> None:
     note(book, "n" * 100_000, path="p" * 100_000, method="m" * 100_000, namespace="s" * 100_000)
     assert files(tmp_path)[0].stat().st_size < 4096
 
 
-def test_a_full_file_is_left_and_another_begun(book: Refusals, tmp_path: Path) -> None:
+def test_a_full_file_is_left_and_another_begun(book: RefusalLog, tmp_path: Path) -> None:
     for number in range(100):
         note(book, f"name-{number}")
     assert len(files(tmp_path)) > 1
@@ -123,9 +125,9 @@ def test_a_full_file_is_left_and_another_begun(book: Refusals, tmp_path: Path) -
     assert held == files(tmp_path)[-1:], "the lock tells which one is being written"
 
 
-def test_what_finds_no_room_is_counted_and_told_when_there_is(book: Refusals, clock: Clock, tmp_path: Path) -> None:
+def test_what_finds_no_room_is_counted_and_told_when_there_is(book: RefusalLog, clock: Clock, tmp_path: Path) -> None:
     total = 0
-    while len(files(tmp_path)) < MOST_FILES if total else True:
+    while len(files(tmp_path)) < MAX_FILES if total else True:
         note(book, f"name-{total}")
         clock.pass_(WINDOW)
         total += 1
@@ -133,7 +135,7 @@ def test_what_finds_no_room_is_counted_and_told_when_there_is(book: Refusals, cl
         note(book, f"more-{number}")
         clock.pass_(WINDOW)
     total += 500
-    assert len(files(tmp_path)) == MOST_FILES
+    assert len(files(tmp_path)) == MAX_FILES
     kept = sum(one.count for one in written(tmp_path))
     assert kept < total
     for file in files(tmp_path)[:8]:
@@ -146,7 +148,7 @@ def test_what_finds_no_room_is_counted_and_told_when_there_is(book: Refusals, cl
 
 def test_a_folder_that_cannot_be_written_fails_no_refusal(tmp_path: Path, clock: Clock) -> None:
     (tmp_path / "refusals").write_text("in the way")
-    book = Refusals(tmp_path / "refusals", "gateway-0", wall=clock, call_later=clock.call_later)
+    book = RefusalLog(tmp_path / "refusals", "gateway-0", wall=clock, call_later=clock.call_later)
     for _ in range(3):
         note(book)
         clock.pass_(WINDOW)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mizzen.access.refusal_lines import Refusal
-from mizzen.gateway.access.audit_sampling import LARGE, Samples
-from mizzen.gateway.access.refusal_log import Refusals
+from mizzen.gateway.access.audit_sampling import LARGE_BYTES, AuditSampler
+from mizzen.gateway.access.refusal_log import RefusalLog
 from tests.unit.gateway.guarded import noted
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, publish, table_of, until
 
@@ -39,7 +39,7 @@ def test_an_entry_says_who_what_and_how_much_and_none_of_it(sampling: Gateway, f
 
 
 def test_what_fails_and_what_is_large_leaves_one_too(sampling: Gateway, folder: Path) -> None:
-    large = body_of([1.0], parameters={"more": "x" * LARGE})
+    large = body_of([1.0], parameters={"more": "x" * LARGE_BYTES})
     codes = [sampling.ask("POST", "/v2/models/m/infer", body).status for body in (b"{", large)]
     until(lambda: len(entries(folder)) == 2)
     assert sorted(entry.code for entry in entries(folder)) == sorted(codes)
@@ -52,14 +52,14 @@ def test_what_is_read_leaves_none(sampling: Gateway, folder: Path) -> None:
 
 
 def test_about_the_share_is_chosen_and_nobody_can_tell_which() -> None:
-    samples = Samples(
+    samples = AuditSampler(
         0.05,
-        Refusals(Path("nowhere"), "g", wall=lambda: 0.0, call_later=lambda *_: None),
+        RefusalLog(Path("nowhere"), "g", wall=lambda: 0.0, call_later=lambda *_: None),
         wall=lambda: 0.0,
         rng=random.Random(1),
-        elsewhere=lambda _: pytest.fail("nothing is large"),
+        run_in_thread=lambda _: pytest.fail("nothing is large"),
     )
-    chosen = [number for number in range(100_000) if samples.chosen()]
+    chosen = [number for number in range(100_000) if samples.should_sample()]
     assert 4_500 < len(chosen) < 5_500
     gaps = {after - before for before, after in itertools.pairwise(chosen)}
     assert min(gaps) == 1

@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.sdk.connection import tls_trust
 from mizzen.server.admin.tls_certificates import Certificates
-from mizzen.web.tls import Files
+from mizzen.web.tls import CertificateFiles
 from tests.unit.gateway.harness import LIMITS, Gateway, Runtime, body_of, publish, request, table_of, until
 from tests.unit.web.test_tls import made
 
@@ -26,7 +26,7 @@ def secured(folder: Path, runtime: Runtime, start_gateway: Callable[..., Gateway
     """With files that the plane makes after the gateway has begun."""
     publish(folder / "table.json", table_of(runtime.address))
     tls = folder / "tls"
-    gateway = start_gateway(tls=Files(tls / "server.pem", tls / "server-key.pem"))
+    gateway = start_gateway(tls=CertificateFiles(tls / "server.pem", tls / "server-key.pem"))
     Certificates(tls, (), lambda: datetime.now(UTC)).context()
     with asking(gateway, folder) as client:
         until(lambda: client.get("/v2/models/m/ready").status_code == 200)
@@ -60,8 +60,8 @@ def test_a_certificate_of_somebody_else_is_trusted_on_this_machine_and_renewed(
     certificate, key = made(folder / "certs")
     own = Certificates(folder / "tls", (), lambda: datetime.now(UTC))
     own.refresh()
-    own.point_to(certificate)
-    gateway = start_gateway(tls=Files(certificate, key))
+    own.link_inference_certificate(certificate)
+    gateway = start_gateway(tls=CertificateFiles(certificate, key))
     with asking(gateway, folder) as client:
         until(lambda: client.get("/v2/models/m/ready").status_code == 200)
         before = certificate.read_bytes()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.inference.signature import Hello, Tensor, decode_hello, signature_of
+from mizzen.gateway.queueing.signature import Hello, Tensor, decode_hello, signature_of
 from mizzen.protocol import v2
 from mizzen.protocol.frames import framing, msgpack
 
@@ -51,13 +51,13 @@ def test_what_fits(hello: Hello, request_: v2.InferRequest) -> None:
 @pytest.mark.parametrize(
     ("hello", "request_", "message"),
     [
-        (hello_of(("x", [-1, 2])), request_of(("z", [1, 2])), "inputs[0].name: 'z' is none of 'x'"),
+        (hello_of(("x", [-1, 2])), request_of(("z", [1, 2])), "inputs[0].name: 'z' is not one of 'x'"),
         (hello_of(("x", [-1, 2])), request_of(("x", [1, 3])), "inputs[0].shape: [1, 3] does not fit [-1, 2]"),
         (hello_of(("x", [-1])), request_of(("x", [])), "inputs[0].shape: [] does not fit [-1]"),
         (hello_of(("x", [-1, 2])), request_of(("x", [1, 2, 1])), "inputs[0].shape: [1, 2, 1] does not fit [-1, 2]"),
-        (hello_of(("x", [-1, 2])), request_of(("x", [1, 2]), ("z", [1])), "inputs[1].name: 'z' is none of 'x'"),
+        (hello_of(("x", [-1, 2])), request_of(("x", [1, 2]), ("z", [1])), "inputs[1].name: 'z' is not one of 'x'"),
         (hello_of(("a", [-1]), ("b", [-1]), ("c", [-1])), request_of(("a", [1])), "inputs: 'b', 'c' is missing"),
-        (hello_of(("x", [-1])), request_of(("x", [1]), outputs=["y", "w"]), "outputs[1].name: 'w' is none of 'y'"),
+        (hello_of(("x", [-1])), request_of(("x", [1]), outputs=["y", "w"]), "outputs[1].name: 'w' is not one of 'y'"),
     ],
 )
 def test_what_does_not(hello: Hello, request_: v2.InferRequest, message: str) -> None:
@@ -83,7 +83,7 @@ def test_one_tensor_of_rows_may_stand_for_all_inputs() -> None:
     check(hello, request_of(("age", [3]), ("city", [3])))
     with pytest.raises(ValueError, match=r"inputs\[0\].shape: \[3, 1\] does not fit \[-1, 2\]"):
         check(hello, request_of(("input", [3, 1])))
-    with pytest.raises(ValueError, match=r"inputs\[1\].name: 'input' is none of 'age', 'city'"):
+    with pytest.raises(ValueError, match=r"inputs\[1\].name: 'input' is not one of 'age', 'city'"):
         check(hello, request_of(("age", [3]), ("input", [3, 2])))
 
 
@@ -133,8 +133,8 @@ def test_what_stands_for_all_inputs_keeps_its_name() -> None:
     [
         (hello_of(("x", [-1, 2])), [("y", [1, 3])], "input 'x': shape [1, 3] does not fit [-1, 2]"),
         (hello_of(("x", [-1])), [("x", [])], "input 'x': shape [] does not fit [-1]"),
-        (hello_of(("x", [-1, 2])), [("x", [1, 2]), ("z", [1])], "input 'z' is none of 'x'"),
-        (hello_of(("x", [-1]), ("z", [-1])), [("y", [1])], "input 'y' is none of 'x', 'z'"),
+        (hello_of(("x", [-1, 2])), [("x", [1, 2]), ("z", [1])], "input 'z' is not one of 'x'"),
+        (hello_of(("x", [-1]), ("z", [-1])), [("y", [1])], "input 'y' is not one of 'x', 'z'"),
         (hello_of(("a", [-1]), ("b", [-1]), ("c", [-1])), [("a", [1])], "inputs: 'b', 'c' is missing"),
         (hello_of(("x", [-1])), [], "inputs: 'x' is missing"),
     ],

@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 from mizzen.access.policy import Target as PolicyTarget
 from mizzen.gateway.graphs.bound_graph import BoundGraph
 from mizzen.gateway.graphs.fast_paths import submit_of
-from mizzen.gateway.graphs.node_stats import NodeTally
-from mizzen.gateway.graphs.targets import Target
-from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.graphs.node_stats import NodeStats
+from mizzen.gateway.graphs.targets import CallTarget
+from mizzen.gateway.inference.endpoint import Endpoint
 from mizzen.gateway.inference.inference import Inference
-from mizzen.gateway.inference.protocols import JSON, PLAIN, V2
-from mizzen.gateway.inference.signature import Hello, Signature, Tensor
-from mizzen.gateway.route_table import Endpoint
-from mizzen.gateway.telemetry.metrics import Counters
+from mizzen.gateway.inference.protocols import JSON, V2
+from mizzen.gateway.queueing.call import Call
+from mizzen.gateway.queueing.signature import Hello, Signature, Tensor
+from mizzen.gateway.request.head import EMPTY_HEAD
+from mizzen.gateway.telemetry.counters import Counters
 from mizzen.graph import merging, messages, table_types
-from mizzen.graph.fast_mean import Means
+from mizzen.graph.fast_mean import FastMean
 from mizzen.protocol.frames import framing
 
 INPUT = [("x", "FP64", [1], framing.RAW, memoryview(struct.pack("<d", 1.0)))]
@@ -36,19 +37,19 @@ class Client(Inference):
     def __init__(self, names: list[str] | None, raw: Any) -> None:
         policy = PolicyTarget("default", "Model", "g", models=frozenset({"g"}))
         self.endpoint = Endpoint(
-            "default", "g", "1", None, policy, (), lambda call: None, 60.0, b'{"id":', Counters(), lambda: b"new"
+            "default", "g", "1", None, policy, (), lambda call: None, 60.0, b'{"id":', Counters(), lambda: b"new", V2
         )
-        self.dialect = V2
+        self.codec = V2
         self.endpoint.counters.in_flight = 1
         self.id_json = b'"an-id"'
         self.id = b"an-id"
-        self.options = PLAIN
+        self.head = EMPTY_HEAD
         self.notes = self.work = None
         self.plain = not raw
         self.user = ""
         self.members = ()
-        self.errands = 0
-        self.live, self.alone = True, False
+        self.node_calls = 0
+        self.pending, self.retry_alone = True, False
         self.size, self.began, self.deadline = 10, 0.0, 60.0
         self.item = (INPUT, names, raw) if raw else (INPUT, names)
         self.replies: list[tuple[int, bytes]] = []
@@ -57,7 +58,7 @@ class Client(Inference):
         self.replies.append((code, body))
 
 
-class Asked(Target):
+class Asked(CallTarget):
     """What a node calls; somebody answers later."""
 
     def __init__(self) -> None:
@@ -100,12 +101,12 @@ def chain(count: int) -> table_types.Graph:
 
 def bound(graph: table_types.Graph) -> tuple[BoundGraph, list[Asked]]:
     made = BoundGraph(
-        graph, tallies=[NodeTally() for _ in graph.nodes], clock=lambda: 1.0, rng=Random(0),
-        select=lambda *_: None, keeper=None,  # type: ignore[arg-type]
+        graph, node_stats=[NodeStats() for _ in graph.nodes], clock=lambda: 1.0, rng=Random(0),
+        select=lambda *_: None, writer=None,  # type: ignore[arg-type]
     )  # fmt: skip
     targets: list[Asked] = []
 
-    def find(callee: table_types.Callee) -> Target:
+    def find(callee: table_types.Callee) -> CallTarget:
         targets.append(Asked())
         return targets[-1]
 
@@ -127,10 +128,10 @@ def played(
     unwanted = []
     for place in order:
         for call in targets[place].calls:
-            if not call.live:
+            if not call.pending:
                 unwanted.append(place)
             code, payload = outcomes[place]
-            call.settle(code, payload, 2.0)
+            call.finish(code, payload, 2.0)
     return client.replies, unwanted
 
 
@@ -182,8 +183,8 @@ def test_a_chain_is_a_walk(count: int, fails: int, code: int) -> None:
     ("gives", "wanted", "place", "told"),
     [
         (["y"], ["z"], 1, (400, "node 'm1': no")),
-        (["y"], ["y"], 1, (502, "node 'm1' cannot take what node 'm0' gave: no")),
-        ([], ["z"], 1, (502, "node 'm1' cannot take what node 'm0' gave: no")),
+        (["y"], ["y"], 1, (502, "node 'm1' cannot take the output of node 'm0': no")),
+        ([], ["z"], 1, (502, "node 'm1' cannot take the output of node 'm0': no")),
         (["y"], ["z"], 0, (400, "node 'm0': no")),
     ],
 )
@@ -224,11 +225,11 @@ def test_who_leaves_an_ensemble_ends_all_its_calls() -> None:
     client = Client(None, None)
     submit_of(made)(client)
     calls = [target.calls[0] for target in targets[:3]]
-    assert all(call.live for call in calls)
+    assert all(call.pending for call in calls)
     client.cancel(1.5)
-    assert not any(call.live for call in calls)
+    assert not any(call.pending for call in calls)
     for call in calls:
-        call.settle(200, payload_of([1.0]), 2.0)
+        call.finish(200, payload_of([1.0]), 2.0)
     assert client.replies == []
 
 
@@ -240,13 +241,13 @@ def test_means_straight_from_replies_are_those_of_a_merge(data: st.DataObject) -
     one = st.floats(-1e6, 1e6, width=32) if datatype != "INT64" else st.integers(-(2**60), 2**60)
     rows = [data.draw(st.lists(one, min_size=width, max_size=width)) for _ in range(count)]
     payloads = [payload_of(row, datatype) for row in rows]
-    text = Means(weights, None).text(payloads)
+    text = FastMean(weights, None).render_outputs(payloads)
     if datatype == "FP32":
         assert text is None
         return
     assert text is not None
     members = [
-        merging.Member(f"m{at}", weight, messages.of_reply(payload))
+        merging.Member(f"m{at}", weight, messages.parse_reply(payload))
         for at, (weight, payload) in enumerate(zip(weights, payloads, strict=True))
     ]
     assert json.loads(text) == json.loads(messages.to_payload(merging.mean(members)))

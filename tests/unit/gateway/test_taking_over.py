@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.gateway.inference.calls import LOST
+from mizzen.gateway.queueing.call import LOST
 from mizzen.protocol.gateway_files import table_acks
 from tests.unit.gateway.harness import Gateway, Runtime, infer_request, publish, table_of, until
 from tests.unit.gateway.virtual import World
@@ -25,14 +25,14 @@ def other(folder: Path) -> Iterator[Runtime]:
 
 def serial(folder: Path) -> int:
     """Of the Table that is in force, as the plane is told."""
-    return max((each.serial for each in table_acks.living(folder / "tables")), default=0)
+    return max((each.serial for each in table_acks.list_alive(folder / "tables")), default=0)
 
 
 @pytest.mark.parametrize("version", ["1", "2"], ids=["the same version", "another version"])
 def test_those_who_answer_go_on_until_the_new_one_has_said_hello(
     gateway: Gateway, folder: Path, runtime: Runtime, other: Runtime, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mizzen.gateway.table_loader.OVERLAP_SECONDS", 1e6)
+    monkeypatch.setattr("mizzen.gateway.table_loader.MAX_OVERLAP_SECONDS", 1e6)
     assert serial(folder) == 1
     publish(folder / "table.json", table_of(other.address, serial=2, version=version))
     with Asking(gateway) as asking:
@@ -51,7 +51,7 @@ def test_those_who_answer_go_on_until_the_new_one_has_said_hello(
 def test_one_that_does_not_come_is_waited_for_no_longer_than_a_while(
     gateway: Gateway, folder: Path, runtime: Runtime, other: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mizzen.gateway.table_loader.OVERLAP_SECONDS", 0.2)
+    monkeypatch.setattr("mizzen.gateway.table_loader.MAX_OVERLAP_SECONDS", 0.2)
     publish(folder / "table.json", table_of(other.address, serial=2, version="2"))
     until(lambda: serial(folder) == 2, "the new table is in force all the same")
     until(lambda: runtime.connections == 0)
@@ -64,7 +64,7 @@ def test_one_that_does_not_come_is_waited_for_no_longer_than_a_while(
 def test_a_table_upon_one_that_waits_takes_its_place(
     gateway: Gateway, folder: Path, runtime: Runtime, other: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mizzen.gateway.table_loader.OVERLAP_SECONDS", 1e6)
+    monkeypatch.setattr("mizzen.gateway.table_loader.MAX_OVERLAP_SECONDS", 1e6)
     publish(folder / "table.json", table_of(other.address, serial=2, version="2"))
     until(lambda: b'version="2"' in gateway.ask("GET", "/metrics").body, "it has been looked at")
     publish(folder / "table.json", table_of(runtime.address, serial=3))
@@ -78,7 +78,7 @@ def test_a_table_upon_one_that_waits_takes_its_place(
 def test_more_replicas_are_not_waited_for(
     gateway: Gateway, folder: Path, runtime: Runtime, other: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mizzen.gateway.table_loader.OVERLAP_SECONDS", 1e6)
+    monkeypatch.setattr("mizzen.gateway.table_loader.MAX_OVERLAP_SECONDS", 1e6)
     publish(folder / "table.json", table_of(runtime.address, other.address, serial=2))
     until(lambda: serial(folder) == 2)
     other.up()
@@ -93,7 +93,7 @@ def test_a_gateway_that_is_stopped_is_not_waited_for(start_gateway: Callable[...
     until(lambda: serial(folder) == 7)
     gateway.stop()
     gateway.done.result(60)
-    assert table_acks.living(folder / "tables") == []
+    assert table_acks.list_alive(folder / "tables") == []
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
@@ -102,12 +102,12 @@ def test_what_a_lost_process_of_an_old_version_owed_is_asked_of_the_new_one(idem
     hand, call = world.hand(), world.ask("a")
     world.turn()
     assert hand.batch == [call]
-    world.switch().lost(hand)
+    world.switch().on_disconnect(hand)
     successor = world.hand()
     world.turn()
     if idempotent:
         assert successor.batch == [call]
-        assert call.alone
+        assert call.retry_alone
     else:
         assert call.code == LOST
 

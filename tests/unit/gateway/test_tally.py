@@ -7,8 +7,8 @@ from bisect import bisect_left
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.queueing.batch_stats import Tally
+from mizzen.gateway.queueing.batch_stats import BatchStats
+from mizzen.gateway.queueing.call import Call
 from mizzen.protocol.gateway_files.counts import BOUNDS
 
 NOW = 1000.0
@@ -24,10 +24,10 @@ def call(began: float) -> Call:
 
 @given(st.lists(st.lists(WAITS, min_size=1, max_size=40), max_size=5))
 def test_waits_are_counted_as_one_by_one(batches: list[list[float]]) -> None:
-    tally = Tally()
+    tally = BatchStats()
     wanted = [0] * (len(BOUNDS) + 1)
     for batch in batches:
-        tally.sent([call(NOW - wait) for wait in batch], NOW)
+        tally.on_sent([call(NOW - wait) for wait in batch], NOW)
         for wait in batch:
             wanted[bisect_left(BOUNDS, wait)] += 1
     assert tally.waits == wanted
@@ -37,10 +37,10 @@ def test_waits_are_counted_as_one_by_one(batches: list[list[float]]) -> None:
 
 
 def test_sizes_by_bounds_and_seconds_by_size() -> None:
-    tally = Tally()
+    tally = BatchStats()
     for size in (1, 2, 3, 4, 5, 5, 600):
-        tally.sent([call(NOW)] * size, NOW)
-        tally.answered(size, 0.5, NOW + 1)
+        tally.on_sent([call(NOW)] * size, NOW)
+        tally.on_reply(size, 0.5, NOW + 1)
     assert tally.sizes_by_bounds() == [1, 1, 2, 2, 0, 0, 0, 0, 0, 0, 1]
     assert tally.seconds_of == {1: 0.5, 2: 0.5, 3: 0.5, 4: 0.5, 5: 1.0, 600: 0.5}
     assert tally.compute_seconds == 0.5 * (1 + 2 + 3 + 4 + 5 + 5 + 600)

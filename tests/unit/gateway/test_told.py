@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from mizzen.access.policy import Target
-from mizzen.gateway.inference.signature import Hello
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.inference.protocols import V2
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.queueing.replica_connection import Replica
-from mizzen.gateway.route_table import Endpoint, Name
-from mizzen.gateway.telemetry.metrics import Counters
+from mizzen.gateway.queueing.replica_connection import ReplicaConnection
+from mizzen.gateway.queueing.signature import Hello
+from mizzen.gateway.route_table import NamedRoute
+from mizzen.gateway.telemetry.counters import Counters
 from mizzen.graph.table_types import Server
 from mizzen.protocol.frames import framing, msgpack
 from tests.unit.gateway import virtual
@@ -47,9 +49,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 def serve(world: World, name: str, version: str, queue: Queue) -> None:
     target = Target("default", "Model", name, models=frozenset({name}))
     endpoint = Endpoint(
-        "default", name, version, None, target, (queue,), lambda call: None, 10.0, b"", Counters(), bytes
+        "default", name, version, None, target, (queue,), lambda call: None, 10.0, b"", Counters(), bytes, V2
     )
-    world.service.routes.names["default", name] = Name(endpoint, {version: endpoint})
+    world.service.routes.names["default", name] = NamedRoute(endpoint, {version: endpoint})
 
 
 def queue_of(version: str) -> Queue:
@@ -62,7 +64,7 @@ def test_those_that_ran_are_told_children_first(world: World) -> None:
     heard: list[tuple[str, Any]] = []
     for name, version in (("first", "1"), ("model-b", "7"), ("model-c", "7")):
         queue = queue_of(version)
-        queue.joined(Listening(name, heard), EAR)
+        queue.on_ready(Listening(name, heard), EAR)
         serve(world, name, version, queue)
     id_ = world.answered()
     body = {"id": id_, "truth": [1]}
@@ -81,7 +83,7 @@ def test_those_that_ran_are_told_children_first(world: World) -> None:
 def test_another_version_is_not_told(world: World) -> None:
     heard: list[tuple[str, Any]] = []
     queue = queue_of("8")
-    queue.joined(Listening("model-b", heard), EAR)
+    queue.on_ready(Listening("model-b", heard), EAR)
     serve(world, "model-b", "8", queue)
     assert world.post({"id": world.answered(), "reward": 1})[1]["counted"] is True
     assert heard == []
@@ -90,7 +92,7 @@ def test_another_version_is_not_told(world: World) -> None:
 def test_a_truth_that_no_frame_can_carry_counts_all_the_same(world: World, caplog: pytest.LogCaptureFixture) -> None:
     heard: list[tuple[str, Any]] = []
     queue = queue_of("7")
-    queue.joined(Listening("model-b", heard), EAR)
+    queue.on_ready(Listening("model-b", heard), EAR)
     serve(world, "model-b", "7", queue)
     answer = world.post({"id": world.answered(), "truth": 10**30})
     assert answer[1]["counted"] is True
@@ -102,10 +104,10 @@ def test_one_replica_is_told_if_any_wants_to_know() -> None:
     heard: list[tuple[str, Any]] = []
     queue = queue_of("1")
     assert not queue.tell(b"\xc0")
-    queue.joined(Listening("deaf", heard, takes=False), EAR)
+    queue.on_ready(Listening("deaf", heard, takes=False), EAR)
     assert not queue.tell(b"\xc0")
     for name in ("one", "two"):
-        queue.joined(Listening(name, heard), EAR)
+        queue.on_ready(Listening(name, heard), EAR)
     assert queue.tell(b"\xc0")
     assert len(heard) == 1
 
@@ -132,7 +134,7 @@ def test_a_replica_gets_frames_only_if_its_hello_asks_for_them(wants: bool) -> N
         async def run() -> bool:
             ready = asyncio.Event()
             queue = queue_of("1")
-            replica = Replica(runtime.address, queue, asyncio.get_running_loop(), ready.set)
+            replica = ReplicaConnection(runtime.address, queue, asyncio.get_running_loop(), ready.set)
             assert not replica.tell(b"\x80")
             try:
                 await asyncio.wait_for(ready.wait(), 60)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.gateway.telemetry.trace_recording import MOST_PATH
-from mizzen.gateway.telemetry.tracing import Traced
-from mizzen.telemetry.destination import destination
+from mizzen.gateway.telemetry.trace_recording import MAX_PATH
+from mizzen.gateway.telemetry.tracing import TracingConfig
+from mizzen.telemetry.destination import read_destination
 from tests.support.collector import INTERNAL, SERVER, Collector, Seen, collecting
 from tests.unit.gateway.harness import Gateway, Runtime, body_of, infer_request, publish, table_of, until
 
@@ -43,9 +43,9 @@ def start(
 ) -> Callable[..., Gateway]:
     def started(share: float = 0.0) -> Gateway:
         publish(folder / "table.json", table_of(runtime.address))
-        to = destination(collector.url, {"OTEL_SERVICE_NAME": "scores"})
+        to = read_destination(collector.url, {"OTEL_SERVICE_NAME": "scores"})
         assert to is not None
-        gateway = start_gateway(traced=Traced(to, share), logged="all")
+        gateway = start_gateway(traced=TracingConfig(to, share), logged="all")
         gateway.wait_ready()
         return gateway
 
@@ -182,7 +182,7 @@ def test_of_a_path_without_end_only_its_beginning_is_kept(start: Callable[..., G
     path = "/v2/" + "x" * 20_000
     assert start().ask("GET", path, traceparent=PARENT).status == 404
     (request,) = collector.trace(TRACE, "GET")
-    assert request.attributes["url.path"] == path[:MOST_PATH]
+    assert request.attributes["url.path"] == path[:MAX_PATH]
 
 
 def _logged(gateway: Gateway) -> list[dict[str, str]]:

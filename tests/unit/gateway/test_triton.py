@@ -7,18 +7,18 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.gateway.telemetry import triton_metrics
-from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, Cache, Counts, Requests, Served
+from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS, CacheCounts, Counts, RequestCounts, ServerCounts
 from tests.unit.gateway.harness import Gateway, body_of, until
 
 
-def requests(name: str, codes: dict[int, int], seconds: float, failed: float) -> Requests:
-    return Requests(
+def requests(name: str, codes: dict[int, int], seconds: float, failed: float) -> RequestCounts:
+    return RequestCounts(
         "default", name, "1", codes, [0] * (len(BOUNDS) + 1), seconds, 0, failed, of="iris" if name == "iris-1" else ""
     )
 
 
-def served(server: str, *, batches: int, items: int, waiting: int, cache: Cache | None = None) -> Served:
-    return Served(
+def served(server: str, *, batches: int, items: int, waiting: int, cache: CacheCounts | None = None) -> ServerCounts:
+    return ServerCounts(
         server, "1", waiting=waiting, waiting_bytes=0, in_flight=0, replicas=1, room=1, shed=0, expired=0, retried=0,
         waits=[0] * (len(BOUNDS) + 1), waited_seconds=0.25, compute_seconds=0.5,
         sizes=[batches] + [0] * len(BATCH_BOUNDS), batch_items=items, model="iris", input_seconds=0.001,
@@ -26,7 +26,7 @@ def served(server: str, *, batches: int, items: int, waiting: int, cache: Cache 
     )  # fmt: skip
 
 
-def counted(gateway: str, asked: list[Requests], of: list[Served]) -> Counts:
+def counted(gateway: str, asked: list[RequestCounts], of: list[ServerCounts]) -> Counts:
     return Counts(gateway, 1, 1.0, 2.0, 0.5, 1024, asked, of, {})
 
 
@@ -51,7 +51,7 @@ def test_names_of_a_model_are_added_up_and_gateways_are_not() -> None:
                               requests("iris-1", {200: 5, 499: 1, 500: 1, 502: 1, 504: 1}, 6.0, 1.0),
                               requests("hidden", {200: 9}, 1.0, 0.0)],
                 [served("default/iris-1", batches=2, items=3, waiting=1),
-                 served("default/iris-1", batches=3, items=5, waiting=2, cache=Cache(7, 2, 4, 100, 1, 0))]),
+                 served("default/iris-1", batches=3, items=5, waiting=2, cache=CacheCounts(7, 2, 4, 100, 1, 0))]),
     ]  # fmt: skip
     text = triton_metrics.render(gateways, sees)
     assert b"hidden" not in text

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.gateway.feedback import record_keeper
-from mizzen.gateway.feedback.accuracy import accuracy
+from mizzen.gateway.feedback.accuracy import compute_accuracy
 from mizzen.runtime import outputs
 
 
@@ -61,18 +61,20 @@ KEPT = [kept_json, kept_raw]
     ],
 )
 def test_an_answer_is_compared_with_the_truth(kept: Any, values: Any, truth: Any, right: float) -> None:
-    assert accuracy(kept(predict=values), truth) == pytest.approx(right, abs=1e-6)
-    assert accuracy(kept(predict=values, more=["x"]), truth) == pytest.approx(right, abs=1e-6), "the first is meant"
-    assert accuracy(kept(more=["x"], predict=values), {"predict": truth}) == pytest.approx(right, abs=1e-6)
+    assert compute_accuracy(kept(predict=values), truth) == pytest.approx(right, abs=1e-6)
+    assert compute_accuracy(kept(predict=values, more=["x"]), truth) == pytest.approx(right, abs=1e-6), (
+        "the first is meant"
+    )
+    assert compute_accuracy(kept(more=["x"], predict=values), {"predict": truth}) == pytest.approx(right, abs=1e-6)
 
 
 @pytest.mark.parametrize("kept", KEPT)
 def test_of_several_outputs_all_that_are_named_count(kept: Any) -> None:
     answer = kept(label=[1], score=[0.5], name=["a"])
-    assert accuracy(answer, {"label": 1, "name": "a"}) == 1.0
-    assert accuracy(answer, {"label": 1, "name": "b"}) == 0.0
-    assert accuracy(answer, {"label": 1, "score": 0.75}) == 0.75
-    assert accuracy(answer, {"label": 2, "score": 0.75}) == 0.0
+    assert compute_accuracy(answer, {"label": 1, "name": "a"}) == 1.0
+    assert compute_accuracy(answer, {"label": 1, "name": "b"}) == 0.0
+    assert compute_accuracy(answer, {"label": 1, "score": 0.75}) == 0.75
+    assert compute_accuracy(answer, {"label": 2, "score": 0.75}) == 0.0
 
 
 @pytest.mark.parametrize("kept", KEPT)
@@ -90,7 +92,7 @@ def test_of_several_outputs_all_that_are_named_count(kept: Any) -> None:
         (["1"], 1, "expected strings"),
         ([1, 2], [1, "a"], "only numbers, only booleans or only strings"),
         ([1, 2], [[1], 2], "nested evenly"),
-        ([1], {"predikt": 1}, "'predikt' is no output of the answer; did you mean 'predict'"),
+        ([1], {"predikt": 1}, "'predikt' is not an output of the answer; did you mean 'predict'"),
         ([1], {"other": 1}, "there are predict"),
         ([1], {}, "at least one output"),
         ([1], {"predict": {"a": 1}}, "expected only numbers"),
@@ -99,21 +101,21 @@ def test_of_several_outputs_all_that_are_named_count(kept: Any) -> None:
 )
 def test_what_cannot_be_compared_says_why(kept: Any, values: Any, truth: Any, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        accuracy(kept(predict=values), truth)
+        compute_accuracy(kept(predict=values), truth)
 
 
 def test_numbers_that_are_none_are_as_wrong_as_can_be() -> None:
-    assert accuracy(kept_raw(predict=[float("nan"), 1.0]), [0.0, 1.0]) == 0.0
-    assert accuracy(kept_raw(predict=[float("inf")]), [0.0]) == 0.0
+    assert compute_accuracy(kept_raw(predict=[float("nan"), 1.0]), [0.0, 1.0]) == 0.0
+    assert compute_accuracy(kept_raw(predict=[float("inf")]), [0.0]) == 0.0
 
 
 def test_answers_of_v1() -> None:
-    assert accuracy(kept_v1("rows", predict=[1, 2]), [1, 2]) == 1.0
-    assert accuracy(kept_v1("columns", predict=[0.5]), [1.0]) == 0.5
+    assert compute_accuracy(kept_v1("rows", predict=[1, 2]), [1, 2]) == 1.0
+    assert compute_accuracy(kept_v1("columns", predict=[0.5]), [1.0]) == 0.5
     both = kept_v1("rows", label=[1, 2], score=[0.5, 0.5])
-    assert accuracy(both, {"label": [1, 2]}) == 1.0
-    assert accuracy(both, [1, 3]) == 0.0
-    assert accuracy(kept_v1("columns", label=[1, 2], score=[0.5, 0.5]), {"score": [1.0, 0.5]}) == 0.75
+    assert compute_accuracy(both, {"label": [1, 2]}) == 1.0
+    assert compute_accuracy(both, [1, 3]) == 0.0
+    assert compute_accuracy(kept_v1("columns", label=[1, 2], score=[0.5, 0.5]), {"score": [1.0, 0.5]}) == 0.75
 
 
 @pytest.mark.parametrize(
@@ -127,13 +129,13 @@ def test_answers_of_v1() -> None:
 )  # fmt: skip
 def test_what_is_no_answer_is_compared_with_nothing(kept: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        accuracy(kept, 1)
+        compute_accuracy(kept, 1)
 
 
 @given(st.binary(max_size=200), st.sampled_from([b"j", b"r", b"1"]))
 def test_noise_is_no_answer(noise: bytes, form: bytes) -> None:
     with contextlib.suppress(ValueError):
-        assert 0.0 <= accuracy(form + noise, [1]) <= 1.0
+        assert 0.0 <= compute_accuracy(form + noise, [1]) <= 1.0
 
 
 @given(
@@ -145,5 +147,5 @@ def test_noise_is_no_answer(noise: bytes, form: bytes) -> None:
 def test_it_is_always_a_reward(pairs: list[tuple[float, float]]) -> None:
     answer, truth = zip(*pairs, strict=True)
     for kept in KEPT:
-        assert 0.0 <= accuracy(kept(predict=list(answer)), list(truth)) <= 1.0
-        assert accuracy(kept(predict=list(answer)), list(answer)) == 1.0
+        assert 0.0 <= compute_accuracy(kept(predict=list(answer)), list(truth)) <= 1.0
+        assert compute_accuracy(kept(predict=list(answer)), list(answer)) == 1.0

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.inference.signature import Hello
-from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.queueing.call import Call
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.queueing.scale_from_zero import UNBOUNDED, Bounds
+from mizzen.gateway.queueing.scale_from_zero import UNLIMITED, HoldLimits
+from mizzen.gateway.queueing.signature import Hello
 from mizzen.graph.table_types import Server
 from mizzen.protocol.frames import framing
 
@@ -27,8 +27,8 @@ class Recorded(Call):
         self.size = size
         self.began = began
         self.deadline = deadline
-        self.live = True
-        self.alone = False
+        self.pending = True
+        self.retry_alone = False
         self.ends: list[tuple[int, bytes]] = []
         self.retry = 0
         self.sent = 0
@@ -36,13 +36,13 @@ class Recorded(Call):
     def __repr__(self) -> str:
         return f"{self.item}"
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        self.live = False
+    def finish(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        self.pending = False
         self.ends.append((code, payload))
         self.retry = retry
 
     def cancel(self, now: float) -> None:
-        self.live = False
+        self.pending = False
 
     @property
     def code(self) -> int:
@@ -60,7 +60,7 @@ class Hand:
     def send(self, batch: list[Call]) -> None:
         assert self.batch is None, "one batch at a time"
         for call in batch:
-            assert call.live, "nobody waits for what is sent"
+            assert call.pending, "nobody waits for what is sent"
             assert isinstance(call, Recorded)
             call.sent += 1
         self.batch = batch
@@ -73,19 +73,19 @@ class Hand:
         """`seconds`: what the model took, as the runtime tells it."""
         assert self.batch is not None
         batch, self.batch = self.batch, None
-        queue.answered(self, [(framing.OK, str(call.item).encode()) for call in batch], seconds)
+        queue.on_reply(self, [(framing.OK, str(call.item).encode()) for call in batch], seconds)
 
 
 class World:
     """Virtual time and the callbacks that wait for it."""
 
     def __init__(
-        self, *, limit: int = 5, byte_limit: int = BYTE_LIMIT, held: Bounds = UNBOUNDED, **server: Any
+        self, *, limit: int = 5, byte_limit: int = BYTE_LIMIT, held: HoldLimits = UNLIMITED, **server: Any
     ) -> None:
         self.now = 100.0
         self._soon: list[Callable[[], None]] = []
         self._later: list[tuple[float, Callable[[], None]]] = []
-        self.sweeper = Sweeper(lambda: self.now, self.later)
+        self.sweeper = DeadlineTimer(lambda: self.now, self.later)
         served: dict[str, Any] = {"addresses": ("unix:a",), "batch_size": 4} | server
         self._limits = limit, byte_limit
         self._held = held
@@ -123,7 +123,7 @@ class World:
 
     def hand(self) -> Hand:
         hand = Hand()
-        self.queue.joined(hand, HELLO)
+        self.queue.on_ready(hand, HELLO)
         return hand
 
     def ask(self, item: Any, seconds: float = 100.0, size: int = 10) -> Recorded:

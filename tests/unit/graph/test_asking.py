@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mizzen.graph.messages import array_of
-from mizzen.graph.router_messages import asking, without_route
+from mizzen.graph.router_messages import add_declared_inputs, split_route
 from mizzen.protocol import v2
 from mizzen.protocol.frames import framing
 
@@ -28,11 +28,11 @@ X = entry("x", "FP64", b"[1.0]", 1)
     ],
 )
 def test_what_is_declared_is_told_as_a_tensor(name: str, text: str, datatype: str, values: list[Any]) -> None:
-    first, more = asking([X], {name: text}, ["x", name])
+    first, more = add_declared_inputs([X], {name: text}, ["x", name])
     assert first is X
     assert more[:3] == (name, datatype, [len(values)])
     assert array_of(more).tolist() == values
-    assert asking([X], {name: text}, ["x"]) == [X]
+    assert add_declared_inputs([X], {name: text}, ["x"]) == [X]
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,10 @@ def test_what_is_declared_is_told_as_a_tensor(name: str, text: str, datatype: st
     ],
 )
 def test_a_route_is_read_and_left_out(said: v2.Entry, route: str) -> None:
-    assert without_route([X, said]) == ([X], route)
+    assert split_route([X, said]) == ([X], route)
 
 
 def test_a_route_holds_names() -> None:
-    assert without_route([X]) == ([X], None)
-    with pytest.raises(ValueError, match="must hold names of nodes, not FP64"):
-        without_route([entry("route", "FP64", b"[1.0]", 1)])
+    assert split_route([X]) == ([X], None)
+    with pytest.raises(ValueError, match="must hold node names, not FP64"):
+        split_route([entry("route", "FP64", b"[1.0]", 1)])

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from mizzen.graph import table_types
 from mizzen.graph.compile.table import compile_table
-from mizzen.graph.table_types import Constant, Plan, Route, Server, Table
+from mizzen.graph.table_types import ConstantOutput, Plan, Route, Server, Table
 from mizzen.kinds.schema.resource import Resource
 from tests.unit.controllers.objects import inference_model, model, workload
 
@@ -69,7 +69,7 @@ TENSOR = {"name": "y", "datatype": "INT64", "shape": [1, 2], "data": [[1, 2]]}
 
 def test_a_default_answers_for_a_name_whether_or_not_anybody_else_does() -> None:
     given: dict[str, Any] = {"defaultOutput": [TENSOR]}
-    constant = Constant(name="y", datatype="INT64", shape=(1, 2), data=[1, 2], each_row=True)
+    constant = ConstantOutput(name="y", datatype="INT64", shape=(1, 2), data=[1, 2], each_row=True)
     served = compiled(
         model(current="1"), inference_model("iris-1", serving="1", **given), workload("iris-1.1", "ready")
     )
@@ -185,7 +185,7 @@ def test_a_server_that_rests_is_asked_all_the_same_unless_it_cannot_start() -> N
         return server.scaled, server.wakes, server.phase, servers(table, "iris")
 
     asked = ("default/a",)
-    assert told() == (True, True, "none runs while nobody asks", asked)
+    assert told() == (True, True, "scaled to zero", asked)
     assert told("starting") == (True, True, "one is starting", asked)
     assert told("ready") == (True, True, "", asked)
     assert told("failed") == (True, False, "", ())

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.graph import table_types
-from mizzen.graph.compile.graph import DEEPEST, Misnested, graph_of, graphs_in
+from mizzen.graph.compile.graph import MAX_DEPTH, NestingFault, compile_graph, find_nesting_faults
 from mizzen.graph.compile.table import compile_table
-from mizzen.graph.table_types import Callee, Graph, Kept, Merging, Node, Policy, Routing, Service, Tensor
+from mizzen.graph.table_types import Callee, Graph, InputTensor, Merging, Node, Policy, RecordLimits, Routing, Service
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
@@ -37,7 +37,7 @@ def both(
     spec: dict[str, Any], found: dict[str, Resource] | None = None, **more: Any
 ) -> tuple[Graph, tuple[Service, ...]]:
     resource = graph(spec)
-    return graph_of(resource, MLGraphSpec.of(resource), found or {}, **more)
+    return compile_graph(resource, MLGraphSpec.of(resource), found or {}, **more)
 
 
 def named(spec: dict[str, Any], name: str) -> Node:
@@ -206,7 +206,7 @@ def test_what_the_graph_says_of_requests() -> None:
     one = node("a", timeoutMs=5, onError="skip")
     found = compiled(dag(one, timeoutMs=9, inputs=inputs, headers=["X-Trace", "x-trace"]), generation=4)
     assert (found.uid, found.generation, found.timeout_ms, found.headers) == ("uid-g", 4, 9, ("x-trace",))
-    assert found.inputs == (Tensor(name="x", datatype="FP32", shape=(-1, 4)),)
+    assert found.inputs == (InputTensor(name="x", datatype="FP32", shape=(-1, 4)),)
     assert (found.nodes[0].timeout_ms, found.nodes[0].skip) == (5, True)
 
 
@@ -260,8 +260,12 @@ def test_seldon_has_a_path_for_each_use() -> None:
 @pytest.mark.parametrize(
     ("one", "replicas", "missing"),
     [
-        ({"name": "c", "image": "x:1"}, 1, "container 'c' has an image, and this engine runs none"),
-        ({"name": "c", "image": "x:1", "args": ["y"]}, 1, "container 'c' has an image, and this engine runs none"),
+        ({"name": "c", "image": "x:1"}, 1, "container 'c' has an image, and this engine runs no containers"),
+        (
+            {"name": "c", "image": "x:1", "args": ["y"]},
+            1,
+            "container 'c' has an image, and this engine runs no containers",
+        ),
         ({"name": "c"}, 1, "container 'c' has no command to run"),
         (container("c"), 0, "replicas of container 'c' is 0"),
         (container("c"), 1, "container 'c' is not started yet"),
@@ -367,15 +371,15 @@ def test_a_graph_that_is_being_deleted_or_cannot_be_is_left_out() -> None:
 
 
 def test_records_are_kept_for_bandits_and_who_asks() -> None:
-    def kept(spec: dict[str, Any]) -> Kept | None:
+    def kept(spec: dict[str, Any]) -> RecordLimits | None:
         [route] = compile_table((), (), (), 7, graphs=[served(spec)]).routes
         return route.plan.kept
 
-    default = Kept(uid="uid-g", max_bytes=256 << 20, max_seconds=86400.0)
+    default = RecordLimits(uid="uid-g", max_bytes=256 << 20, max_seconds=86400.0)
     assert kept(routed({"mab": {"egreedy": 0.1}}, "b", "c")) == default
     assert kept(routed({"split": {}}, "b", "c")) is None
     assert kept(dag(node("a"), feedback=None)) == default
-    own = Kept(uid="uid-g", max_bytes=5, max_seconds=90.0)
+    own = RecordLimits(uid="uid-g", max_bytes=5, max_seconds=90.0)
     assert kept(routed({"mab": {"ucb1": {}}}, "b", "c") | {"feedback": {"maxBytes": 5, "maxAge": "1m30s"}}) == own
 
 
@@ -395,22 +399,22 @@ def test_the_default_answer_of_a_graph() -> None:
 
 
 def test_graphs_that_call_each_other_in_a_cycle_are_named_in_order() -> None:
-    found = graphs_in({"c": ["a", "iris"], "a": ["b"], "b": ["c"], "outside": ["a"], "alone": ["iris"]})
+    found = find_nesting_faults({"c": ["a", "iris"], "a": ["b"], "b": ["c"], "outside": ["a"], "alone": ["iris"]})
     assert found == {
-        "a": Misnested("graphs call each other in a cycle: a -> b -> c -> a"),
-        "b": Misnested("graphs call each other in a cycle: b -> c -> a -> b"),
-        "c": Misnested("graphs call each other in a cycle: c -> a -> b -> c"),
+        "a": NestingFault("graphs call each other in a cycle: a -> b -> c -> a"),
+        "b": NestingFault("graphs call each other in a cycle: b -> c -> a -> b"),
+        "c": NestingFault("graphs call each other in a cycle: c -> a -> b -> c"),
     }
-    assert graphs_in({"a": ["a", "b"], "b": []}) == {"a": Misnested("graph 'a' calls itself")}
+    assert find_nesting_faults({"a": ["a", "b"], "b": []}) == {"a": NestingFault("graph 'a' calls itself")}
 
 
 def test_graphs_go_so_deep_and_no_deeper() -> None:
-    chain = {f"g{place}": [f"g{place + 1}"] for place in range(DEEPEST)}
-    assert graphs_in({**chain, f"g{DEEPEST - 1}": ["a-model"]}) == {}
-    found = graphs_in({**chain, f"g{DEEPEST}": []})
-    way = " -> ".join(f"g{place}" for place in range(DEEPEST + 1))
-    said = f"graphs call each other {DEEPEST + 1} deep, and at most {DEEPEST} may: {way}"
-    assert found == {"g0": Misnested(said, too_deep=True)}
+    chain = {f"g{place}": [f"g{place + 1}"] for place in range(MAX_DEPTH)}
+    assert find_nesting_faults({**chain, f"g{MAX_DEPTH - 1}": ["a-model"]}) == {}
+    found = find_nesting_faults({**chain, f"g{MAX_DEPTH}": []})
+    way = " -> ".join(f"g{place}" for place in range(MAX_DEPTH + 1))
+    said = f"graphs call each other {MAX_DEPTH + 1} levels deep; at most {MAX_DEPTH} are allowed: {way}"
+    assert found == {"g0": NestingFault(said, too_deep=True)}
 
 
 NAMES = st.sampled_from([f"g{number}" for number in range(7)])
@@ -428,5 +432,5 @@ def test_exactly_those_that_reach_themselves_are_in_a_cycle(calling: dict[str, l
                     waiting.append(on)
         return found
 
-    at_fault = {name for name, fault in graphs_in(calling).items() if not fault.too_deep}
+    at_fault = {name for name, fault in find_nesting_faults(calling).items() if not fault.too_deep}
     assert at_fault == {name for name in calling if name in reached(name)}

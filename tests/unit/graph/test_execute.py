@@ -34,7 +34,7 @@ def plan_of(callers: dict[str, Listed]) -> Plan:
 
 def test_one_server_gets_everything() -> None:
     callers = {"a": Listed(ready=False, load=99)}
-    run = plan_submit.run(plan_of(callers), callers.__getitem__)
+    run = plan_submit.submitter_of(plan_of(callers), callers.__getitem__)
     run("x")
     run("y")
     assert callers["a"].calls == ["x", "y"]
@@ -42,7 +42,7 @@ def test_one_server_gets_everything() -> None:
 
 def test_the_least_busy_gets_the_call() -> None:
     callers = {"a": Listed(load=2), "b": Listed(load=1), "c": Listed(load=5)}
-    run = plan_submit.run(plan_of(callers), callers.__getitem__)
+    run = plan_submit.submitter_of(plan_of(callers), callers.__getitem__)
     for call in "xyz":
         run(call)
     assert callers["b"].calls == ["x", "z"]
@@ -51,7 +51,7 @@ def test_the_least_busy_gets_the_call() -> None:
 
 def test_ready_ones_come_first_however_busy() -> None:
     callers = {"a": Listed(ready=False), "b": Listed(load=1000)}
-    run = plan_submit.run(plan_of(callers), callers.__getitem__)
+    run = plan_submit.submitter_of(plan_of(callers), callers.__getitem__)
     run("x")
     assert callers["b"].calls == ["x"]
     callers["b"].ready = False
@@ -62,7 +62,7 @@ def test_ready_ones_come_first_however_busy() -> None:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), min_size=1, max_size=6))
 def test_never_a_worse_one(states: list[tuple[bool, int]]) -> None:
     callers = {str(at): Listed(ready, load) for at, (ready, load) in enumerate(states)}
-    plan_submit.run(plan_of(callers), callers.__getitem__)("x")
+    plan_submit.submitter_of(plan_of(callers), callers.__getitem__)("x")
     [chosen] = [caller for caller in callers.values() if caller.calls]
     best = min((not ready, load) for ready, load in states)
     assert (not chosen.ready, chosen.load) == best
@@ -70,11 +70,11 @@ def test_never_a_worse_one(states: list[tuple[bool, int]]) -> None:
 
 def test_a_plan_without_servers_is_no_plan() -> None:
     nobody: dict[str, Listed] = {}
-    with pytest.raises(ValueError, match="without servers"):
-        plan_submit.run(Plan(servers=()), nobody.__getitem__)
+    with pytest.raises(ValueError, match="has no servers"):
+        plan_submit.submitter_of(Plan(servers=()), nobody.__getitem__)
 
 
 def test_an_unknown_server_is_said_at_once() -> None:
     nobody: dict[str, Listed] = {}
     with pytest.raises(KeyError):
-        plan_submit.run(Plan(servers=("a",)), nobody.__getitem__)
+        plan_submit.submitter_of(Plan(servers=("a",)), nobody.__getitem__)

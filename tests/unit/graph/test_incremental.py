@@ -6,8 +6,8 @@ import struct
 from typing import Any, NamedTuple
 
 from mizzen.graph import table_types
-from mizzen.graph.executor import CALL, MERGE, Entries, Failure, Message, Run
-from mizzen.graph.prepared_nodes import Shape, shapes_of
+from mizzen.graph.executor import CALL, MERGE, Entries, Failure, GraphRun, Message
+from mizzen.graph.prepared_nodes import PreparedNode, prepare_nodes
 from mizzen.protocol.frames import framing
 
 CALLEE = table_types.Callee(name="any")
@@ -18,40 +18,40 @@ def tensor(name: str, value: float) -> Entries:
 
 
 class Asked(NamedTuple):
-    shape: Shape
+    shape: PreparedNode
     phase: int
     message: Message
     names: tuple[str, ...]
     asks: dict[str, str] | None
 
 
-class Manual(Run):
+class Manual(GraphRun):
     """Whoever tests it answers."""
 
     def __init__(self, graph: table_types.Graph) -> None:
-        super().__init__(shapes_of(graph), 1.0)
-        for shape in self.shapes:
-            shape.target = shape.node.call
+        super().__init__(prepare_nodes(graph), 1.0)
+        for shape in self.nodes:
+            shape.target = shape.spec.call
         self.asked: list[Asked] = []
         self.end: Failure | str = ""
 
     def now(self) -> float:
         return 0.0
 
-    def place_of(self, asked: Any) -> int:
-        place: int = asked.shape.place
+    def place_of(self, pending_call: Any) -> int:
+        place: int = pending_call.shape.place
         return place
 
-    def drop(self, asked: Any) -> None:
-        self.asked.remove(asked)
+    def cancel_call(self, pending_call: Any) -> None:
+        self.asked.remove(pending_call)
 
-    def ask(
-        self, shape: Shape, phase: int, message: Message, entries: Entries, *, deadline: float,
-        asks: dict[str, str] | None = None,
+    def call_target(
+        self, shape: PreparedNode, phase: int, message: Message, entries: Entries, *, deadline: float,
+        extra_inputs: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
-        asked = Asked(shape, phase, message, tuple(entry[0] for entry in entries), asks)
+        asked = Asked(shape, phase, message, tuple(entry[0] for entry in entries), extra_inputs)
         self.asked.append(asked)
-        self.waiting.add(_Held(asked))
+        self.pending.add(_Held(asked))
 
     def answer(self) -> None:
         self.end = "answered"
@@ -63,8 +63,8 @@ class Manual(Run):
         """The oldest call of this node in this phase is answered."""
         asked = next(each for each in self.asked if each.shape.name == node and each.phase == phase)
         self.asked.remove(asked)
-        self.waiting = {held for held in self.waiting if held.asked is not asked}
-        self.came(asked.shape, phase, asked.message, entries)
+        self.pending = {held for held in self.pending if held.asked is not asked}
+        self.on_answer(asked.shape, phase, asked.message, entries)
 
 
 class _Held:
@@ -101,8 +101,8 @@ def test_it_is_asked_for_each_arrival_and_told_how_many_may_come() -> None:
     assert run.end == "answered"
     (output,) = run.outputs
     assert output.key == "joined"
-    assert isinstance(output.came, list)
-    assert output.came[0][0] == "z"
+    assert isinstance(output.result, list)
+    assert output.result[0][0] == "z"
 
 
 def test_the_first_that_is_not_empty_is_what_came_of_all() -> None:
@@ -137,12 +137,12 @@ def test_so_is_none() -> None:
     run.give("joined", MERGE, [])
     run.give("joined", MERGE, [])
     assert isinstance(run.end, Failure)
-    assert "not yet" in run.end.text
+    assert "its merge gave only empty answers" in run.end.text
 
 
 def test_branches_that_are_not_taken_are_not_waited_for() -> None:
     run = Manual(graph(route=table_types.Routing(kind="split", children=(1, 2), weights=(1.0, 0.0))))
-    run.shapes[0].choose = lambda run: (0, 0.0)
+    run.nodes[0].choose = lambda run: (0, 0.0)
     run.begin(tensor("x", 1.0))
     run.give("a", CALL, tensor("y", 3.0))
     assert run.asked[-1].asks == {"pending_requests": "0"}

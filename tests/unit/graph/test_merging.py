@@ -25,7 +25,7 @@ FLOATS = ["FP16", "FP32", "FP64"]
 
 def member(key: str, weight: float = 1.0, **arrays: Any) -> Member:
     given_ = {name: np.asarray(array) for name, array in arrays.items()}
-    return Member(key, weight, messages.of_reply(outputs.encode_whole(given_, True)))
+    return Member(key, weight, messages.parse_reply(outputs.encode_whole(given_, True)))
 
 
 def as_json(one: Member) -> Member:
@@ -128,7 +128,7 @@ def test_what_clients_sent_is_merged_with_what_models_gave(count: int) -> None:
     [voted], share = merging.vote(given_)
     assert array(voted).tolist() == [4] * count
     assert share == pytest.approx(2 / 3)
-    assert merging.disagreement(given_) == [1.0, 1.0, 0.0]
+    assert merging.pairwise_disagreement(given_) == [1.0, 1.0, 0.0]
 
 
 Y = np.array
@@ -244,7 +244,7 @@ def reference_apart(one: tensors.Array, other: tensors.Array) -> float:
     members(INTEGERS, one_kind=True, few=True) | members(["BOOL"], one_kind=True) | members(FLOATS) | members(["FP64"])
 )
 def test_disagreement_of_each_pair(given_: list[Member]) -> None:
-    found = merging.disagreement(given_)
+    found = merging.pairwise_disagreement(given_)
     wanted = []
     for one, other in combinations([one.entries[0] for one in given_], 2):
         same = one[1] == other[1] and one[4] == other[4]  # NaN too
@@ -274,5 +274,5 @@ def test_disagreement_of_each_pair(given_: list[Member]) -> None:
     ],
 )
 def test_disagreement(one: Member, other: Member, apart: float) -> None:
-    assert merging.disagreement([one, other]) == [apart]
-    assert merging.disagreement([other, one]) == [apart]
+    assert merging.pairwise_disagreement([one, other]) == [apart]
+    assert merging.pairwise_disagreement([other, one]) == [apart]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mizzen.gateway.inference.signature import Tensor
+from mizzen.gateway.queueing.signature import Tensor
 from mizzen.graph import messages
 from mizzen.protocol import tensors, v1, v2
 from mizzen.protocol.frames import framing
@@ -49,16 +49,16 @@ def entry(name: str, datatype: str, shape: list[int], data: Any) -> v2.Entry:
 
 
 def raw(name: str, array: tensors.Array) -> v2.Entry:
-    return messages.of_reply(outputs.encode_whole({name: array}, True))[0]
+    return messages.parse_reply(outputs.encode_whole({name: array}, True))[0]
 
 
 @given(answers(special=True))
 def test_replies_are_read_as_they_were_written(given_: dict[str, tensors.Array]) -> None:
     payload = outputs.encode_whole(given_, True)
     for _ in range(2):  # also when it is remembered
-        entries = messages.of_reply(payload)
+        entries = messages.parse_reply(payload)
         assert [(name, shape) for name, _, shape, _, _ in entries] == [(n, list(a.shape)) for n, a in given_.items()]
-        assert messages.of_reply(messages.to_payload(entries, True)) == entries
+        assert messages.parse_reply(messages.to_payload(entries, True)) == entries
         assert messages.size_of(entries) == sum(len(messages.raw_of(one)) for one in entries)
         for one, array in zip(entries, given_.values(), strict=True):
             if array.dtype != object:
@@ -67,7 +67,7 @@ def test_replies_are_read_as_they_were_written(given_: dict[str, tensors.Array])
 
 @given(answers(), Styles)
 def test_clients_get_what_a_model_would_answer(given_: dict[str, tensors.Array], style: Any) -> None:
-    entries = messages.of_reply(outputs.encode_whole(given_, True))
+    entries = messages.parse_reply(outputs.encode_whole(given_, True))
     got = messages.to_payload(entries, style)
     wanted = outputs.encode_whole(given_, tuple(style) if isinstance(style, list) else style)
     if style is None:
@@ -89,7 +89,7 @@ def test_what_clients_sent_as_json(given_: dict[str, tensors.Array], style: Any,
     ]
     got = messages.to_payload(entries, style)
     if style:
-        assert messages.of_reply(got) == messages.of_reply(outputs.encode_whole(given_, True))
+        assert messages.parse_reply(got) == messages.parse_reply(outputs.encode_whole(given_, True))
     else:
         assert json.loads(got) == json.loads(outputs.encode_whole(given_))
 
@@ -101,7 +101,7 @@ def test_large_json(count: int, datatype: str) -> None:
     one = entry("x", datatype, [count, 2], data)
     [said] = json.loads(messages.to_payload([one]))
     assert said["data"] == [value for row in data for value in row]
-    [(_, _, shape, encoding, bytes_)] = messages.of_reply(messages.to_payload([one], True))
+    [(_, _, shape, encoding, bytes_)] = messages.parse_reply(messages.to_payload([one], True))
     assert (shape, encoding) == ([count, 2], framing.RAW)
     values = tensors.decode_raw(datatype, [2 * count], bytes_).tolist()
     assert values == ([b"label"] * 2 * count if datatype == "BYTES" else said["data"])
@@ -117,7 +117,7 @@ def test_small_floats_are_written_as_a_runtime_writes_them() -> None:
 @pytest.mark.parametrize("count", [1, 200])
 def test_what_json_has_no_number_for(value: float, dtype: Any, count: int) -> None:
     entries = [raw("x", np.array([1.0] * count + [value], dtype))]
-    for write in (messages.to_payload, lambda entries: messages.v1_answer([("a", entries)], v1.ROWS)):
+    for write in (messages.to_payload, lambda entries: messages.render_v1([("a", entries)], v1.ROWS)):
         with pytest.raises(ValueError, match=r"\Aoutput 'x' holds NaN or Infinity, which JSON cannot carry\Z"):
             write(entries)
     assert messages.to_payload(entries, True)
@@ -125,7 +125,7 @@ def test_what_json_has_no_number_for(value: float, dtype: Any, count: int) -> No
 
 def test_bytes_that_are_no_text() -> None:
     entries = [raw("x", np.array([b"\xff"], object))]
-    with pytest.raises(ValueError, match="output 'x' holds bytes that are no UTF-8 text, which JSON cannot carry"):
+    with pytest.raises(ValueError, match="output 'x' holds bytes that are not valid UTF-8, which JSON cannot carry"):
         messages.to_payload(entries)
     assert messages.to_payload(entries, ["x"])[-5:] == b"\1\0\0\0\xff"
 
@@ -133,7 +133,7 @@ def test_bytes_that_are_no_text() -> None:
 @pytest.mark.parametrize(
     ("one", "error"),
     [
-        (entry("x", "FP64", [2], [1]), r"output 'x': data does not fit shape \[2\]: 1 elements where it says 2"),
+        (entry("x", "FP64", [2], [1]), r"output 'x': data does not fit shape \[2\]: 1 elements, expected 2"),
         (
             entry("x", "FP64", [2, 1], [[1, 2]]),
             r"output 'x': data does not fit shape \[2, 1\]: its lists have \[1, 2\]",
@@ -162,11 +162,11 @@ def test_what_clients_sent_wrong_is_not_given_back(one: v2.Entry, error: str, st
 )  # fmt: skip
 def test_what_is_no_reply(payload: bytes) -> None:
     with pytest.raises(ValueError, match=r"\A"):
-        messages.of_reply(payload)
+        messages.parse_reply(payload)
 
 
 def test_a_model_may_give_nothing() -> None:
-    assert messages.of_reply(outputs.encode_whole({}, True)) == []
+    assert messages.parse_reply(outputs.encode_whole({}, True)) == []
     assert messages.to_payload([]) == b"[]"
     assert messages.to_payload([], True) == outputs.encode_whole({}, True)
 
@@ -174,22 +174,24 @@ def test_a_model_may_give_nothing() -> None:
 def test_remembered_texts_are_bounded() -> None:
     for count in range(3000):
         array = np.zeros((count, 0))
-        assert messages.to_payload(messages.of_reply(outputs.encode_whole({"y": array}, True))).startswith(b'[{"name":')
-    assert len(messages._described) <= messages._REMEMBERED
-    assert len(messages._heads) <= messages._REMEMBERED
+        assert messages.to_payload(messages.parse_reply(outputs.encode_whole({"y": array}, True))).startswith(
+            b'[{"name":'
+        )
+    assert len(messages._outputs_cache) <= messages._MAX_CACHED
+    assert len(messages._heads_cache) <= messages._MAX_CACHED
 
 
 X, Y = raw("x", np.array([1])), raw("y", np.array([2.5], np.float32))
 
 
 def test_names() -> None:
-    assert messages.renamed([X], "input") == [("input", *X[1:])]
-    assert [one[0] for one in messages.prefixed("n/a", [X, Y])] == ["n/a.x", "n/a.y"]
-    assert messages.chosen([X, Y], ["y"]) == [Y]
-    assert messages.chosen([X, Y], ["y", "x"]) == [Y, X]
-    assert messages.chosen([X, Y], None) == [X, Y]
-    with pytest.raises(ValueError, match=r"\Ano output 'z'; there is 'x', 'y'\Z"):
-        messages.chosen([X, Y], ["x", "z"])
+    assert messages.rename_tensor([X], "input") == [("input", *X[1:])]
+    assert [one[0] for one in messages.prefix_names("n/a", [X, Y])] == ["n/a.x", "n/a.y"]
+    assert messages.select_outputs([X, Y], ["y"]) == [Y]
+    assert messages.select_outputs([X, Y], ["y", "x"]) == [Y, X]
+    assert messages.select_outputs([X, Y], None) == [X, Y]
+    with pytest.raises(ValueError, match=r"\Athere is no output 'z'; available: 'x', 'y'\Z"):
+        messages.select_outputs([X, Y], ["x", "z"])
 
 
 def test_an_error_in_place_of_an_output() -> None:
@@ -200,41 +202,41 @@ def test_an_error_in_place_of_an_output() -> None:
 
 @given(answers(), st.sampled_from([v1.ROWS, v1.COLUMNS]))
 def test_v1_of_one_output_is_that_of_a_model(given_: dict[str, tensors.Array], style: str) -> None:
-    entries = messages.of_reply(outputs.encode_whole(given_, True))
+    entries = messages.parse_reply(outputs.encode_whole(given_, True))
     if style == v1.ROWS and len({array.shape[0] for array in given_.values()}) > 1:
-        writes: list[Any] = [outputs.encode_whole, lambda _, style: messages.v1_answer([("n", entries)], style)]
+        writes: list[Any] = [outputs.encode_whole, lambda _, style: messages.render_v1([("n", entries)], style)]
         for write in writes:
             with pytest.raises(ValueError, match=r"\Aoutputs differ in rows: "):
                 write(given_, style)
         return
-    assert messages.v1_answer([("n", entries)], style) == outputs.encode_whole(given_, style)
+    assert messages.render_v1([("n", entries)], style) == outputs.encode_whole(given_, style)
 
 
 def test_v1_of_several_outputs() -> None:
     given_: list[tuple[str, list[v2.Entry] | str]] = [("b", [X]), ("c/d", [X, Y]), ("e", "node 'e': gone")]
-    assert json.loads(messages.v1_answer(given_, v1.ROWS)) == {
+    assert json.loads(messages.render_v1(given_, v1.ROWS)) == {
         "predictions": {"b": [1], "c/d": [{"x": 1, "y": 2.5}], "e": {"error": "node 'e': gone"}}
     }
-    assert json.loads(messages.v1_answer(given_, v1.COLUMNS)) == {
+    assert json.loads(messages.render_v1(given_, v1.COLUMNS)) == {
         "outputs": {"b": [1], "c/d": {"x": [1], "y": [2.5]}, "e": {"error": "node 'e': gone"}}
     }
 
 
 def test_requests_in_v1() -> None:
     declared = [Tensor("x", "FP32", [-1, 2])]
-    [(name, datatype, shape, encoding, data)], style = messages.of_v1(b'{"instances": [[1, 2.5]]}', declared)
+    [(name, datatype, shape, encoding, data)], style = messages.parse_v1(b'{"instances": [[1, 2.5]]}', declared)
     assert (name, datatype, shape, encoding, style) == ("x", "FP32", [1, 2], framing.RAW, v1.ROWS)
     assert bytes(data) == np.array([1, 2.5], np.float32).tobytes()
-    [one], style = messages.of_v1(b'{"inputs": [3]}', [])
+    [one], style = messages.parse_v1(b'{"inputs": [3]}', [])
     assert (one[:4], style) == (("input", "INT64", [1], framing.RAW), v1.COLUMNS)
 
 
 def test_text_in_v1_stays_text() -> None:
     """A model gets `str` of JSON, and `bytes` of bytes."""
-    [one], _ = messages.of_v1('{"instances": ["\u00e9", "b"]}'.encode(), [Tensor("x", "BYTES", [-1])])
+    [one], _ = messages.parse_v1('{"instances": ["\u00e9", "b"]}'.encode(), [Tensor("x", "BYTES", [-1])])
     assert one[3] == framing.JSON
     assert messages.array_of(one).tolist() == ["\u00e9", "b"]
-    [one], _ = messages.of_v1(b'{"instances": [{"b64": "/w=="}, "b"]}', [Tensor("x", "BYTES", [-1])])
+    [one], _ = messages.parse_v1(b'{"instances": [{"b64": "/w=="}, "b"]}', [Tensor("x", "BYTES", [-1])])
     assert one[3] == framing.RAW
     assert messages.array_of(one).tolist() == [b"\xff", b"b"]
 
@@ -249,4 +251,4 @@ def test_text_in_v1_stays_text() -> None:
 )
 def test_requests_in_v1_that_are_wrong(body: bytes, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        messages.of_v1(body, [Tensor("x", "INT8", [-1, 2])])
+        messages.parse_v1(body, [Tensor("x", "INT8", [-1, 2])])

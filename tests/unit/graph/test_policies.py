@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.graph import bandits
-from mizzen.graph.bandits import Arm, Rule, State, interval, policy_of
+from mizzen.graph.bandits import Arm, BanditPolicy, BanditState, policy_of, wilson_interval
 from mizzen.graph.table_types import Policy
 
 EGREEDY, UCB1 = Policy(name="egreedy", epsilon=0.1), Policy(name="ucb1")
@@ -23,11 +23,11 @@ POLICIES = st.sampled_from([EGREEDY, UCB1, THOMPSON, EXP3, Policy(name="exp3", g
 ABC = ("a", "b", "c")
 
 
-def known(best: str = "a", **arms: tuple[int, float] | tuple[int, float, float]) -> State:
-    return State({name: Arm(*numbers) for name, numbers in arms.items()}, best)
+def known(best: str = "a", **arms: tuple[int, float] | tuple[int, float, float]) -> BanditState:
+    return BanditState({name: Arm(*numbers) for name, numbers in arms.items()}, best)
 
 
-def chosen(rule: Rule, state: State, times: int = 20_000, seed: int = 3) -> Counter[str]:
+def chosen(rule: BanditPolicy, state: BanditState, times: int = 20_000, seed: int = 3) -> Counter[str]:
     rng = random.Random(seed)
     return Counter(rule.select(state, rng)[0] for _ in range(times))
 
@@ -43,7 +43,7 @@ def reached(means: Mapping[str, float], reward: float = 1.0, policy: Policy = EG
     """What may be best after one more feedback for `a`, by the state in `means`; -1: there is no feedback."""
     rule, found = policy_of(policy), set()
     for seed in range(60):
-        state = State({name: Arm(4, 4 * mean) if mean >= 0 else Arm() for name, mean in means.items()}, "a")
+        state = BanditState({name: Arm(4, 4 * mean) if mean >= 0 else Arm() for name, mean in means.items()}, "a")
         found.add(rule.observe(state, "a", 0.5, reward, random.Random(seed)).best)
     return found
 
@@ -97,7 +97,7 @@ def test_one_answer_is_the_answer(policy: Policy) -> None:
     state = rule.init(ABC, random.Random(1))
     assert rule.combine(state, {"b": 0.25}) == (0.25, 1.0)
     for answers in ({}, {"a": 1.0, "b": 2.0}):
-        with pytest.raises(ValueError, match="one arm"):
+        with pytest.raises(ValueError, match="expected one answer"):
             rule.combine(state, answers)
 
 
@@ -161,7 +161,7 @@ def test_thompson_chooses_as_draws_of_beta_do() -> None:
 def test_draws_of_beta_are_those_of_the_standard_library(alpha: float, beta: float) -> None:
     """Two samples, by Kolmogorov and Smirnov."""
     rng, size = random.Random(21), 4000
-    draw = bandits._beta(alpha, beta)
+    draw = bandits._beta_sampler(alpha, beta)
     ours, theirs = {draw(rng.random) for _ in range(size)}, {rng.betavariate(alpha, beta) for _ in range(size)}
     ahead, furthest = 0, 0
     for value in sorted(ours | theirs):
@@ -232,7 +232,7 @@ def test_an_edit_keeps_what_is_known_of_the_arms_that_stay(policy: Policy, arms:
     rule, rng = policy_of(policy), random.Random(seed)
     state = known("b", a=(4, 1.0, 0.5), b=(9, 6.0, 1.5), c=(0, 0.0, 1.0))
     before = state.copy()
-    edited = rule.adjusted(state, sorted(arms), rng)
+    edited = rule.adjust_arms(state, sorted(arms), rng)
     assert state == before, "what was known is not changed in place"
     assert edited.arms.keys() == arms
     for name, arm in edited.arms.items():
@@ -255,9 +255,9 @@ def test_an_edit_keeps_what_is_known_of_the_arms_that_stay(policy: Policy, arms:
 def test_an_edit_that_changes_no_arm_is_nothing(policy: Policy) -> None:
     rule, rng = policy_of(policy), random.Random(1)
     state = known("b", a=(4, 1.0), b=(9, 6.0))
-    assert rule.adjusted(state, ("b", "a"), rng) is state
-    lost = State(state.arms, "")
-    assert rule.adjusted(lost, ("a", "b"), rng).best == "b"
+    assert rule.adjust_arms(state, ("b", "a"), rng) is state
+    lost = BanditState(state.arms, "")
+    assert rule.adjust_arms(lost, ("a", "b"), rng).best == "b"
 
 
 def test_one_state_serves_one_policy_after_the_other() -> None:
@@ -366,16 +366,16 @@ def test_exp3_returns_sooner_than_means_cross() -> None:
 
 
 def test_intervals_hold_the_mean_and_shrink() -> None:
-    assert interval(0, 0.0) == (0.0, 1.0)
-    low, high = interval(10, 5.0)
+    assert wilson_interval(0, 0.0) == (0.0, 1.0)
+    low, high = wilson_interval(10, 5.0)
     assert (round(low, 4), round(high, 4)) == (0.2366, 0.7634)
-    widths = [high - low for low, high in (interval(n, 0.3 * n) for n in (1, 10, 100, 1000))]
+    widths = [high - low for low, high in (wilson_interval(n, 0.3 * n) for n in (1, 10, 100, 1000))]
     assert widths == sorted(widths, reverse=True)
 
 
 @given(st.integers(1, 10**9), st.floats(0, 1))
 def test_an_interval_is_within_0_and_1_and_around_the_mean(count: int, mean: float) -> None:
-    low, high = interval(count, mean * count)
+    low, high = wilson_interval(count, mean * count)
     assert 0 <= low <= mean + 1e-12
     assert mean - 1e-12 <= high <= 1
 
@@ -385,7 +385,11 @@ def test_intervals_hold_the_true_mean_in_95_of_100_cases(count: int) -> None:
     """Exactly, for rewards of 0 or 1. On the average over all means: for a single one it is some more or less."""
 
     def covered(mean: float) -> float:
-        held = [wins for wins in range(count + 1) if interval(count, wins)[0] <= mean <= interval(count, wins)[1]]
+        held = [
+            wins
+            for wins in range(count + 1)
+            if wilson_interval(count, wins)[0] <= mean <= wilson_interval(count, wins)[1]
+        ]
         return sum(math.comb(count, wins) * mean**wins * (1 - mean) ** (count - wins) for wins in held)
 
     means = [step / 100 for step in range(1, 100)]

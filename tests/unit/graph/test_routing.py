@@ -27,7 +27,7 @@ def chi_square(counts: Counter[int], shares: list[float], draws: int) -> float:
 
 @given(WEIGHTS, st.floats(0, LAST))
 def test_every_number_hits_a_branch_and_never_one_of_weight_0(weights: list[float], number: float) -> None:
-    bounds = weighted_split.bounds(weights)
+    bounds = weighted_split.bounds_of(weights)
     assert len(bounds) == len(weights)
     for u in (number, 0.0, LAST, *(b for b in bounds if b < 1), *(math.nextafter(b, 0) for b in bounds if b)):
         assert weights[weighted_split.draw(bounds, u)] > 0
@@ -35,15 +35,15 @@ def test_every_number_hits_a_branch_and_never_one_of_weight_0(weights: list[floa
 
 @given(st.integers(1, 1000))
 def test_an_even_split_is_even_for_any_number_of_branches(branches: int) -> None:
-    bounds = weighted_split.bounds([1.0] * branches)
+    bounds = weighted_split.bounds_of([1.0] * branches)
     assert bounds == tuple(float(Fraction(place, branches)) for place in range(1, branches + 1))
-    assert bounds == weighted_split.bounds([1 / branches] * branches)
+    assert bounds == weighted_split.bounds_of([1 / branches] * branches)
 
 
 @given(WEIGHTS)
 def test_the_last_branch_above_0_takes_the_remainder(weights: list[float]) -> None:
     last = max(place for place, weight in enumerate(weights) if weight > 0)
-    assert set(weighted_split.bounds(weights)[last:]) == {1.0}
+    assert set(weighted_split.bounds_of(weights)[last:]) == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_last_branch_above_0_takes_the_remainder(weights: list[float]) -> No
 )
 def test_shares_are_those_of_the_weights(weights: list[float]) -> None:
     rng, draws = random.Random(11), 50_000
-    bounds = weighted_split.bounds(weights)
+    bounds = weighted_split.bounds_of(weights)
     counts = Counter(weighted_split.draw(bounds, rng.random()) for _ in range(draws))
     assert {place for place, weight in enumerate(weights) if not weight}.isdisjoint(counts)
     assert chi_square(counts, [weight / sum(weights) for weight in weights], draws) < 22.5  # p = 0.001 for 6 degrees
@@ -61,7 +61,7 @@ def test_shares_are_those_of_the_weights(weights: list[float]) -> None:
 @pytest.mark.parametrize("weights", [[], [0.0], [0.0, 0.0], [-1.0, 2.0], [math.nan, 1.0], [math.inf, 1.0]])
 def test_weights_that_say_nothing_are_refused(weights: list[float]) -> None:
     with pytest.raises(ValueError, match="weight"):
-        weighted_split.bounds(weights)
+        weighted_split.bounds_of(weights)
 
 
 def test_the_number_of_a_key_is_the_same_for_ever() -> None:
@@ -103,5 +103,5 @@ def test_keys_spread_evenly_and_differently_for_each_split() -> None:
 def test_who_is_on_the_growing_side_of_two_stays_there(before: int, more: int, key: bytes) -> None:
     after = min(100, before + more)
     number = weighted_split.share_of(key, b"rollout")
-    if weighted_split.draw(weighted_split.bounds([100 - before, before]), number) == 1:
-        assert weighted_split.draw(weighted_split.bounds([100 - after, after]), number) == 1
+    if weighted_split.draw(weighted_split.bounds_of([100 - before, before]), number) == 1:
+        assert weighted_split.draw(weighted_split.bounds_of([100 - after, after]), number) == 1

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from msgspec import structs
 
 from mizzen.graph import table_types
-from mizzen.graph.executor import CALL, MERGE, REQUEST, Entries, Failure, Mark, Message, Run
+from mizzen.graph.executor import CALL, MERGE, REQUEST, Entries, Failure, GraphRun, Message, MissingMessage
 from mizzen.graph.messages import array_of
-from mizzen.graph.prepared_nodes import Shape, said, shapes_of
+from mizzen.graph.prepared_nodes import PreparedNode, prepare_nodes, with_node_name
 from mizzen.protocol.frames import framing
 from tests.unit.graph import reference
 from tests.unit.graph.random_graphs import Case, cases, random_case
@@ -40,17 +40,19 @@ def message_of(entries: Entries) -> reference.Message:
 class Asked:
     """A call that is under way."""
 
-    def __init__(self, shape: Shape, phase: int, about: Message, outcome: Outcome, sent: reference.Message) -> None:
+    def __init__(
+        self, shape: PreparedNode, phase: int, about: Message, outcome: Outcome, sent: reference.Message
+    ) -> None:
         self.shape, self.phase, self.about, self.outcome, self.sent = shape, phase, about, outcome, sent
         self.live = True
 
 
-class Acted(Run):
+class Acted(GraphRun):
     """A run in a time that passes when nothing else happens."""
 
     def __init__(self, case: Case) -> None:
         limits = [limit for limit in (case.deadline, case.graph.timeout_ms) if limit is not None]
-        super().__init__(shapes_of(case.graph), float(min(limits, default=FOREVER)))
+        super().__init__(prepare_nodes(case.graph), float(min(limits, default=FOREVER)))
         self.case = case
         self.time = 0
         self.events: list[tuple[int, int, Asked, bool]] = []
@@ -58,17 +60,17 @@ class Acted(Run):
         self.called: set[tuple[Place, str]] = set()
         self.ends: list[Failure | None] = []
         self.dropped: list[Asked] = []
-        for shape in self.shapes:
-            shape.timeout = shape.node.timeout_ms  # ticks are milliseconds
-            shape.target = shape.node.call
+        for shape in self.nodes:
+            shape.timeout = shape.spec.timeout_ms  # ticks are milliseconds
+            shape.target = shape.spec.call
             shape.choose = self._chooser(shape)
 
-    def _chooser(self, shape: Shape) -> Any:
+    def _chooser(self, shape: PreparedNode) -> Any:
         if shape.route is None or shape.route.kind == "call" or len(shape.next) < 2:
             return None
         names = [child.name for child, _ in shape.next]
 
-        def choose(run: Run) -> tuple[int, float]:
+        def choose(run: GraphRun) -> tuple[int, float]:
             key = self.choosing[shape.place]
             return names.index(self.case.choices[shape.name, key][0]), 0.0
 
@@ -76,51 +78,51 @@ class Acted(Run):
 
     choosing: dict[int, str] = {}  # noqa: RUF012 - set for each run
 
-    def _routed(self, shape: Shape, message: Message) -> None:
+    def _route(self, shape: PreparedNode, message: Message) -> None:
         self.choosing = {shape.place: message.key}
-        super()._routed(shape, message)
+        super()._route(shape, message)
 
     def now(self) -> float:
         return self.time
 
-    def place_of(self, asked: Any) -> int:
-        place: int = asked.shape.place
+    def place_of(self, pending_call: Any) -> int:
+        place: int = pending_call.shape.place
         return place
 
-    def drop(self, asked: Any) -> None:
-        asked.live = False
-        self.dropped.append(asked)
+    def cancel_call(self, pending_call: Any) -> None:
+        pending_call.live = False
+        self.dropped.append(pending_call)
 
-    def ask(
+    def call_target(
         self,
-        shape: Shape,
+        shape: PreparedNode,
         phase: int,
         message: Message,
         entries: Entries,
         *,
         deadline: float,
-        asks: dict[str, str] | None = None,
+        extra_inputs: dict[str, str] | None = None,
     ) -> None:
         calls = self.case.script.of((shape.name, message.key))
         outcome = calls.implementation if phase == CALL else calls.merge if phase == MERGE else calls.route
         sent = message_of(entries)
         in_time = self.time < deadline
         if in_time and outcome.takes and len(sent) != 1:
-            self.failed(shape, message, self._unfit(shape, message))
+            self.on_failure(shape, message, self._unfit(shape, message))
             return
         if in_time:
             self.called.add(((shape.name, message.key), PARTS.get(phase, "route")))
         asked = Asked(shape, phase, message, outcome, sent)
-        self.waiting.add(asked)
+        self.pending.add(asked)
         self.serial += 1
         late = self.time + outcome.ticks > deadline
         at = int(max(deadline, self.time)) if late else self.time + outcome.ticks
         heapq.heappush(self.events, (at, self.serial, asked, late))
 
-    def _unfit(self, shape: Shape, message: Message) -> Failure:
+    def _unfit(self, shape: PreparedNode, message: Message) -> Failure:
         if message.origin == REQUEST:
-            return Failure(400, said(shape, "unfit"), shape.place, message.order)
-        giver = self.shapes[message.origin].name
+            return Failure(400, with_node_name(shape, "unfit"), shape.place, message.order)
+        giver = self.nodes[message.origin].name
         return Failure(502, f"node '{shape.name}' cannot take what node '{giver}' gave", shape.place, message.order)
 
     def answer(self) -> None:
@@ -131,27 +133,27 @@ class Acted(Run):
 
     def act(self) -> None:
         self.begin(entries_of(self.case.request))
-        while self.events and not self.over:
+        while self.events and not self.finished:
             self.time, _, asked, late = heapq.heappop(self.events)
             if asked.live:
                 self._happen(asked, late)
-        assert self.over, "it never ended"
+        assert self.finished, "it never ended"
 
     def _happen(self, asked: Asked, late: bool) -> None:
-        self.waiting.discard(asked)
+        self.pending.discard(asked)
         shape, message, outcome = asked.shape, asked.about, asked.outcome
         if late:
-            self.failed(shape, message, Failure(504, said(shape, "late"), shape.place, message.order))
+            self.on_failure(shape, message, Failure(504, with_node_name(shape, "late"), shape.place, message.order))
         elif outcome.code == 400:
-            self.failed(shape, message, self._unfit(shape, message))
+            self.on_failure(shape, message, self._unfit(shape, message))
         elif outcome.code != reference.ANSWERED:
             code = 502 if outcome.code == 500 else outcome.code
-            self.failed(shape, message, Failure(code, said(shape, "broken"), shape.place, message.order))
+            self.on_failure(shape, message, Failure(code, with_node_name(shape, "broken"), shape.place, message.order))
         else:
             sent = {outcome.takes: next(iter(asked.sent.values()))} if outcome.takes else asked.sent
             routes = asked.phase not in (CALL, MERGE)
             given = {} if routes and outcome.empty else outcome.answer(sent)
-            self.came(shape, asked.phase, message, entries_of(given), outcome.route if routes else None)
+            self.on_answer(shape, asked.phase, message, entries_of(given), outcome.route if routes else None)
 
 
 def without_thresholds(case: Case) -> Case:
@@ -177,22 +179,25 @@ def compare(case: Case) -> None:
         assert lost is not None, f"it answered; expected {wanted.failure}"
         assert (lost.code, _named(lost)) in {(each.code, each.node) for each in wanted.failures}
         assert lost.code == wanted.failure.code or len(wanted.failures) > 1
-        assert not run.waiting
+        assert not run.pending
         return
     assert lost is None, f"{lost}; expected an answer"
     assert [output.key for output in run.outputs] == [output.key for output in wanted.outputs]
     for output, expected in zip(run.outputs, wanted.outputs, strict=True):
         if expected.values is None:
-            assert type(output.came) is Mark
+            assert type(output.result) is MissingMessage
             assert expected.error is not None
-            assert (output.came.failure.code, _named(output.came.failure)) == (expected.error.code, expected.error.node)
+            assert (output.result.failure.code, _named(output.result.failure)) == (
+                expected.error.code,
+                expected.error.node,
+            )
         else:
-            assert isinstance(output.came, list)
-            found = message_of(output.came)
+            assert isinstance(output.result, list)
+            found = message_of(output.result)
             assert list(found) == list(expected.values)
             for name, values in expected.values.items():
                 assert found[name] == pytest.approx(values, rel=1e-9, abs=1e-9)
-    assert tuple(node.name for node, taken in zip(case.graph.nodes, run.taken, strict=True) if taken) == wanted.taken
+    assert tuple(node.name for node, taken in zip(case.graph.nodes, run.reached, strict=True) if taken) == wanted.taken
     decisions = sorted(run.decisions, key=lambda each: (each.place, each.order))
     assert [(each.key, _names(case, each.chosen)) for each in decisions] == [
         (each.key, each.children) for each in wanted.decisions

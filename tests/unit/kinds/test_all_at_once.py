@@ -67,15 +67,15 @@ def _without_hints(found: set[str]) -> frozenset[str]:
     ("kind", "changes", "told"),
     [
         ("InferenceModel", {"timeoutMs": None, "servingPort": "x"},
-         {"spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency to stay within",
+         {"spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency limit",
           "spec.servingPort: must be a whole number, not 'x'"}),
         ("InferenceModel", {"manifest": [{"version": "1"}]},
          {"spec.manifest[0].downloadURL: required",
           "spec.manifest[0].sha256sum: required, unless insecureSkipVerify is true"}),
         ("RoleBinding", {"subjects": [], "verbs": ["wriet"], "target": {"alias": "x"}},
          {"spec.subjects: must have at least 1", "spec.verbs[0]: 'wriet' is not possible; did you mean 'write'?",
-          "spec.target: needs a model or a namespace; for all of this one write namespace: default",
-          "spec.target.alias: needs the model that it is an alias of"}),
+          "spec.target: needs a model or a namespace; for this whole namespace write namespace: default",
+          "spec.target.alias: needs model, the model that the alias belongs to"}),
         ("Rollout", {"target": {"name": "m"}, "steps": [{"analysis": {"metric": "error-rate"}}]},
          {"spec.target.kind: required", "spec.steps[0].analysis: one of threshold, vs is required"}),
         ("MLGraph", {"dag": [

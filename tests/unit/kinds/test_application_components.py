@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mizzen.kinds import catalog
 from mizzen.kinds.application import components, policies, steps, traits
 from mizzen.kinds.application.predictors import ServingProperties, predictor_shares
-from mizzen.kinds.application.spec import ApplicationSpec, needed_versions
-from mizzen.kinds.parts.typed_properties import Type, find
+from mizzen.kinds.application.spec import ApplicationSpec, find_needed_versions
+from mizzen.kinds.parts.typed_properties import ModuleType, find
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Meta, Part, Resource
 from tests.unit.kinds.applications import (
@@ -71,19 +71,19 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
         (component("tfjob", {"tfReplicaSpec": REPLICAS}), PROPERTIES,
          "unknown field 'tfReplicaSpec'; did you mean 'tfReplicaSpecs'?"),
         (component("tfjob", {"tfReplicaSpecs": {}, "command": ["x"]}), f"{PROPERTIES}.tfReplicaSpecs",
-         "has no replicas at all; at least 1 is needed"),
+         "has no replicas; at least 1 is needed"),
         (component("tfjob", {"tfReplicaSpecs": {"Worker": {}}}), PROPERTIES,
-         "has nothing to run: give command, or templates of the replicas"),
+         "has nothing to run: set command, or templates of the replicas"),
         (component("tfjob", {"tfReplicaSpecs": REPLICAS, "modelVersion": "m@stable"}), f"{PROPERTIES}.modelVersion",
-         "a version is made under a version, not under an alias"),
+         "a new version needs a version, not an alias"),
         (component("training", {}), PROPERTIES,
-         "has nothing to run: give image, command, or templates of the replicas"),
+         "has nothing to run: set image, command, or templates of the replicas"),
         (component("training", {"image": "t", "replicas": 1, "replicaSpecs": REPLICAS}), f"{PROPERTIES}.replicas",
-         "replicaSpecs says the same; give one of the two"),
+         "replicaSpecs has the same meaning; set only one of them"),
         (component("training", {"image": "t", "replicas": 0}), f"{PROPERTIES}.replicas",
-         "has no replicas at all; at least 1 is needed"),
+         "has no replicas; at least 1 is needed"),
         (component("helm-chart", {"chart": "kubeflow"}), f"{PROPERTIES}.repo",
-         "required, as the chart is neither an address nor a path"),
+         "required, since the chart is neither a URL nor a path"),
         (component("k8s-cluster", {"provider": "alibaba"}), f"{PROPERTIES}.resource",
          "required with provider 'alibaba'; valid are ACK, ASK"),
         (component("k8s-cluster", {"provider": "alibba", "resource": "ACK"}), f"{PROPERTIES}.provider",
@@ -91,11 +91,11 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
         (component("k8s-cluster", {"provider": "existing"}), f"{PROPERTIES}.kubeconfig",
          "required with provider 'existing'"),
         (component("k8s-cluster", {"provider": "existing", "kubeconfig": "apiVersion: v1\nusers: []"}),
-         f"{PROPERTIES}.kubeconfig", "must be a path: credentials never stand in a manifest"),
+         f"{PROPERTIES}.kubeconfig", "must be a path: a manifest must not contain credentials"),
         (component("tfjob", {"tfReplicaSpecs": REPLICAS}, module="./m"), "spec.components[0].module",
-         "only what Terraform makes has a module: k8s-cluster, s3-bucket"),
+         "only components that Terraform creates have a module: k8s-cluster, s3-bucket"),
         (component("tfjob", {"tfReplicaSpecs": REPLICAS}, deletionPolicy="Keep"), "spec.components[0].deletionPolicy",
-         "only infrastructure has one; this is deleted with the application"),
+         "only infrastructure has one; this component is deleted with the application"),
         (component("s3-bucket", BUCKET, traits=[{"type": "metric"}]), "spec.components[0].traits[0].type",
          "no trait type 'metric'; did you mean 'metrics'?"),
         (component("s3-bucket", BUCKET, traits=[{"type": "metrics", "name": "a"}, {"type": "logging", "name": "a"}]),
@@ -183,13 +183,14 @@ class TestPredictors:
             ([{"trafficPercentage": 90}], AT, "trafficPercentage must add up to 100, not 90"),
             ([{"trafficPercentage": 90}, {"trafficPercentage": 20}], AT,
              "trafficPercentage must add up to 100, not 110"),
-            ([{"trafficPercentage": 100}, {}], f"{AT}[1].trafficPercentage", "required, as others have one"),
+            ([{"trafficPercentage": 100}, {}], f"{AT}[1].trafficPercentage", "required, since other predictors have "
+            "one"),
             ([{"trafficPercentage": 101}], f"{AT}[0].trafficPercentage", "must be at most 100, not 101"),
-            ([{"shadow": True}], AT, "all are shadows: one must answer"),
+            ([{"shadow": True}], AT, "all predictors are shadows; at least one must answer"),
             ([{}, {"shadow": True, "trafficPercentage": 50}], f"{AT}[1].trafficPercentage",
-             "'p1' is a shadow, which is outside the 100"),
+             "'p1' is a shadow, which is not part of the 100"),
             ([{}, {"shadow": True, "traffic": 0}], f"{AT}[1].trafficPercentage",
-             "'p1' is a shadow, which is outside the 100"),
+             "'p1' is a shadow, which is not part of the 100"),
             ([{"trafficPercent": 90, "trafficPercentage": 100}], f"{AT}[0]",
              "both 'trafficPercent' and 'trafficPercentage' are given; they are the same field"),
             ([{"traffic": 90, "trafficWeight": 100}], f"{AT}[0]",
@@ -197,16 +198,16 @@ class TestPredictors:
             ([{"name": "a"}, {"name": "a"}], f"{AT}[1].name", "a second predictor 'a'"),
             ([{"modelVersion": None}], f"{AT}[0].modelVersion", "required"),
             ([{"graph": {"name": "m", "modelUri": "s3://x"}}], f"{AT}[0].modelVersion",
-             "takes the place of graph: give one"),
+             "not possible together with graph; set only one"),
             ([{"modelVersion": "My Model"}], f"{AT}[0].modelVersion",
-             "'My Model' is no reference: write name, name:version or name@alias"),
+             "'My Model' is not a reference: write name, name:version or name@alias"),
             ([{"modelVersion": {"modelName": "m", "version": "1", "alias": "a"}}], f"{AT}[0].modelVersion",
-             "takes a version or an alias, not both"),
+             "may have a version or an alias, not both"),
             ([{"autoScale": {"minReplicas": 3, "maxReplicas": 2}}], f"{AT}[0].autoScale.minReplicas",
-             "3 is above maxReplicas, 2"),
+             "3 is above maxReplicas, which is 2"),
             ([{"deployToLayer": "egde"}], f"{AT}[0].deployToLayer", "'egde' is not possible; did you mean 'edge'?"),
             ([{"batching": {"batchSize": "auto"}}], f"{AT}[0].batching.batchSize",
-             f"'auto' needs {PROPERTIES}.timeout, the latency to stay within"),
+             f"'auto' needs {PROPERTIES}.timeout, the latency limit"),
             ([{"replica": 2}], f"{AT}[0]", "unknown field 'replica'; did you mean 'replicas'?"),
             ([], AT, "must have at least 1"),
         ],
@@ -236,7 +237,7 @@ class TestPredictors:
 class TestNeededVersions:
     def _needed(self, spec: dict[str, Any]) -> list[str]:
         typed = ApplicationSpec.of(Resource("Application", Meta("it"), spec))
-        return [f"{component}:{model}:{version}" for component, model, version in needed_versions(typed)]
+        return [f"{component}:{model}:{version}" for component, model, version in find_needed_versions(typed)]
 
     @pytest.mark.parametrize("written", ["mymodel-v1", "mymodel:1", "mymodel:v001", {"modelName": "mymodel-v1"},
                                          {"modelName": "mymodel", "version": "v1"}])  # fmt: skip
@@ -264,7 +265,7 @@ class TestNeededVersions:
 
 
 @pytest.mark.parametrize("table", [components.TYPES, steps.TYPES, traits.TYPES, policies.TYPES])
-def test_every_type_and_every_parameter_is_documented(table: tuple[Type, ...]) -> None:
+def test_every_type_and_every_parameter_is_documented(table: tuple[ModuleType, ...]) -> None:
     names = [name for type_ in table for name in (type_.name, *type_.aliases)]
     assert len(set(names)) == len(names)
     for type_ in table:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
-from mizzen.kinds.application.spec import ApplicationSpec, needed_versions
+from mizzen.kinds.application.spec import ApplicationSpec, find_needed_versions
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.text import expressions
@@ -66,7 +66,7 @@ def test_a_manifest_with_anything_in_one_place_is_examined(kind: str, data: st.D
     found = catalog.find(kind).examine("it", spec, Context())
     assert all(one.path == "" or one.path.startswith("spec") for one in found)
     if kind == "Application" and not found.faults:
-        needed_versions(ApplicationSpec.of(Resource("Application", Meta("it"), spec)))
+        find_needed_versions(ApplicationSpec.of(Resource("Application", Meta("it"), spec)))
 
 
 @given(data=st.data())
@@ -75,7 +75,7 @@ def test_a_stored_application_is_read_or_refused(data: st.DataObject) -> None:
     place = data.draw(st.sampled_from([place for place in _places(spec) if place]))
     resource = Resource("Application", Meta("it"), _with(spec, place, data.draw(ANYTHING)))
     with suppress(Invalid):
-        needed_versions(ApplicationSpec.of(resource))
+        find_needed_versions(ApplicationSpec.of(resource))
 
 
 @given(st.text() | st.text(alphabet="status.inpu[]()'\"!&|= a-1\\"))

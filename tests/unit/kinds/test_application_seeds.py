@@ -11,7 +11,7 @@ import yaml
 
 from mizzen.errors import Fault
 from mizzen.kinds import catalog
-from mizzen.kinds.application.spec import ApplicationSpec, missing_versions_warnings, needed_versions
+from mizzen.kinds.application.spec import ApplicationSpec, find_needed_versions, missing_versions_warnings
 from mizzen.kinds.schema.findings import Context, Findings, Warn
 from mizzen.kinds.schema.resource import Meta, Resource
 
@@ -99,7 +99,7 @@ def test_the_application_with_a_name(context: Context, warnings: list[str]) -> N
 
 def test_the_application_needs_a_version_that_no_step_makes() -> None:
     spec = _spec(_read("seeds/ml-platform/application.yaml"))
-    assert needed_versions(spec) == (("my-tfserving-prod", "mymodel", "1"),)
+    assert find_needed_versions(spec) == (("my-tfserving-prod", "mymodel", "1"),)
     assert [str(warning) for warning in missing_versions_warnings(spec, lambda _model, _version: False)] == [
         "component 'my-tfserving-prod' needs mymodel version 1, which does not exist and which no step makes"
     ]
@@ -130,7 +130,7 @@ def test_reading_a_spec_writes_nothing_into_it() -> None:
     manifest = _read("seeds/ml-platform/application.yaml")
     before = copy.deepcopy(manifest)
     _examined(manifest, name="mymodel")
-    needed_versions(_spec(manifest))
+    find_needed_versions(_spec(manifest))
     assert manifest == before
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mizzen.kinds.text import expressions
-from mizzen.kinds.text.expressions import Compared, Constant, Joined, Not, Path
+from mizzen.kinds.text.expressions import Combination, Comparison, ConstantValue, FieldPath, Not
 from tests.unit.kinds.applications import SERVE, SERVING, TRAIN, TRAINING, faults, pause, warnings, workflow
 
 STEPS = "spec.workflow.steps"
@@ -61,7 +61,7 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
          "no component 'x'; components are train-it, serve-it"),
         (workflow({**TRAIN, "properties": {}}), f"{STEPS}[0].properties.component", "required"),
         (workflow({**TRAIN, "properties": {"component": "serve-it"}}), f"{STEPS}[0].properties.component",
-         "component 'serve-it' is of type tfserving; this step takes tfjob, pytorchjob, training"),
+         "component 'serve-it' is of type tfserving; this step needs tfjob, pytorchjob, training"),
         (workflow({**TRAIN, "propertys": {}, "properties": {"component": "train-it"}}), f"{STEPS}[0]",
          "unknown field 'propertys'; did you mean 'properties'?"),
         (workflow(_serve(env="staging")), f"{STEPS}[0].properties.env", "no env 'staging'; envs are dev, prod"),
@@ -81,17 +81,17 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
                   mode={"subSteps": "StepByStep"}), f"{STEPS}[0].subSteps[0].dependsOn[0]",
          "step 'b' comes later, and the steps run one after another (mode StepByStep)"),
         (workflow({"name": "g", "type": "step-group"}), f"{STEPS}[0].subSteps", "required in a step-group"),
-        (workflow(pause("a", subSteps=[pause("b")])), f"{STEPS}[0].subSteps", "only a step-group has them"),
+        (workflow(pause("a", subSteps=[pause("b")])), f"{STEPS}[0].subSteps", "only possible in a step-group"),
         (workflow({"name": "g", "type": "step-group", "subSteps": [{"name": "h", "type": "step-group"}]}),
-         f"{STEPS}[0].subSteps[0].type", "a group within a group is not possible"),
+         f"{STEPS}[0].subSteps[0].type", "a group within a group is not allowed"),
         (workflow(pause("a", inputs=[{"from": "x", "parameterKey": "y"}])), f"{STEPS}[0].inputs[0].from",
          "no output 'x'; none is possible here"),
         (workflow(pause("a", outputs=[{"name": "o", "valueFrom": "x"}, {"name": "o", "valueFrom": "y"}])),
          f"{STEPS}[0].outputs[1].name", "a second output 'o'"),
         (workflow(pause("a", timeout="1 hour")), f"{STEPS}[0].timeout",
-         "'1 hour' is no duration: write 30s, 5m, 1h30m or 2d"),
+         "'1 hour' is not a duration: write 30s, 5m, 1h30m or 2d"),
         (workflow(pause("a", properties={"duration": "soon"})), f"{STEPS}[0].properties.duration",
-         "'soon' is no duration: write 30s, 5m, 1h30m or 2d"),
+         "'soon' is not a duration: write 30s, 5m, 1h30m or 2d"),
         (workflow(pause("a", retry={"limit": -1})), f"{STEPS}[0].retry.limit", "must be at least 0, not -1"),
         (workflow(pause("a"), mode={"steps": "Dag"}), "spec.workflow.mode.steps",
          "'Dag' is not possible; did you mean 'DAG'?"),
@@ -103,9 +103,9 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
         (workflow(TRAIN, _save(**{"from": "trian"})), f"{STEPS}[1].properties.from",
          "no step 'trian'; did you mean 'train'?"),
         (workflow(TRAIN, pause("a"), _save(**{"from": "a"})), f"{STEPS}[2].properties.from",
-         "step 'a' is no earlier step of type ml-model-training"),
+         "step 'a' is not an earlier step of type ml-model-training"),
         (workflow(TRAIN, _save(modelVersion="mymodel@stable")), f"{STEPS}[1].properties.modelVersion",
-         "a version is made under a version, not under an alias"),
+         "a new version needs a version, not an alias"),
         (workflow(TRAIN, _save(modelVersion={"modelName": "My Model", "version": "1"})),
          f"{STEPS}[1].properties.modelVersion.modelName",
          "'My Model' is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'"),
@@ -146,29 +146,28 @@ def test_only_a_model_name_with_a_version_at_its_end_is_explained() -> None:
         ("status.trian.failed", "no step 'trian'; did you mean 'train'?"),
         ("status.train", "'status.train' is neither status.<step>.<field> nor inputs.<name>"),
         ("on failure", "'on' is neither status.<step>.<field> nor inputs.<name>"),
-        ("status.train.failed &&", "it ends too early"),
+        ("status.train.failed &&", "it ends unexpectedly"),
         ("(status.train.failed", "')' is missing"),
         ("status.train.failed status.train.failed", "did not expect 'status'"),
         ("status.train.phase = 'failed'", "cannot read \"= 'failed'\""),
-        ("", "it ends too early"),
-        ("(" * 100, "more than 40 brackets within each other"),
-        ("!" * 3000, "it has 3000 characters; 2000 are possible"),
+        ("", "it ends unexpectedly"),
+        ("(" * 100, "brackets are nested more than 40 deep"),
+        ("!" * 3000, "it has 3000 characters; at most 2000 are allowed"),
     ],
 )
 def test_a_condition_that_cannot_be_judged_is_a_warning(condition: str, why: str) -> None:
-    assert warnings(workflow(TRAIN, {**SERVE, "if": condition})) == [
-        f"{STEPS}[1].if: {why}; as it stands the step is skipped"
-    ]
+    assert warnings(workflow(TRAIN, {**SERVE, "if": condition})) == [f"{STEPS}[1].if: {why}; the step would be skipped"]
 
 
 def test_conditions_are_read_with_the_usual_precedence() -> None:
-    failed, score = Path(("status", "my-step", "failed")), Path(("inputs", "score"))
+    failed, score = FieldPath(("status", "my-step", "failed")), FieldPath(("inputs", "score"))
     assert expressions.parse("status.my-step.failed") == failed
     assert expressions.parse('status["my-step"].failed') == failed
     assert expressions.parse("!!status.my-step.failed") == failed
-    assert expressions.parse("inputs.score == 3 || !status.my-step.failed && true") == Joined(
-        "||", (Compared(score, True, Constant(3)), Joined("&&", (Not(failed), Constant(True))))
+    assert expressions.parse("inputs.score == 3 || !status.my-step.failed && true") == Combination(
+        "||", (Comparison(score, True, ConstantValue(3)), Combination("&&", (Not(failed), ConstantValue(True))))
     )
-    assert expressions.parse('(inputs.score != "a\\"b" || false)&&\'c\'') == Joined(
-        "&&", (Joined("||", (Compared(score, False, Constant('a"b')), Constant(False))), Constant("c"))
+    assert expressions.parse('(inputs.score != "a\\"b" || false)&&\'c\'') == Combination(
+        "&&",
+        (Combination("||", (Comparison(score, False, ConstantValue('a"b')), ConstantValue(False))), ConstantValue("c")),
     )

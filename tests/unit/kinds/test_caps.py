@@ -10,12 +10,13 @@ import pytest
 from pydantic import Field
 
 from mizzen.kinds.application import components, policies, steps, traits
-from mizzen.kinds.catalog import BY_NAME, KINDS, accepted
+from mizzen.kinds.catalog import BY_NAME, KINDS, check_accepted
 from mizzen.kinds.schema import metadata, size_limits
 from mizzen.kinds.schema.crd_schema import schema_of
-from mizzen.kinds.schema.findings import Context, examine
+from mizzen.kinds.schema.examine import examine
+from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Meta, Part, Resource
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from tests.unit.kinds.examined import EVERYTHING, faults
 
 MODULES = (*components.TYPES, *traits.TYPES, *policies.TYPES, *steps.TYPES)
@@ -31,10 +32,10 @@ class Open(Part):
 class Sample(Part):
     synonyms: ClassVar[dict[str, str]] = {"cmd": "command"}
 
-    command: Annotated[tuple[str, ...], Most(2)] = Field(min_length=1)
-    weights: Annotated[dict[str, int] | None, Most(2)] = None
-    free: Annotated[dict[str, Any], Most(4)] = Field(default_factory=dict)
-    pods: Annotated[tuple[Open, ...], Most(2)] = ()
+    command: Annotated[tuple[str, ...], MaxItems(2)] = Field(min_length=1)
+    weights: Annotated[dict[str, int] | None, MaxItems(2)] = None
+    free: Annotated[dict[str, Any], MaxItems(4)] = Field(default_factory=dict)
+    pods: Annotated[tuple[Open, ...], MaxItems(2)] = ()
 
 
 @pytest.mark.parametrize("part", [*WRITTEN, *(module.properties for module in MODULES)], ids=lambda part: part.__name__)
@@ -52,7 +53,7 @@ def test_every_list_and_map_that_people_write_has_a_limit(part: type[Part]) -> N
         ({"command": ["a"], "free": {"a": [1, {"b": [2]}]}}, "spec.free: at most 4 entries, this has 5"),
         ({"command": ["a"], "pods": [{"name": "x"}] * 3}, "spec.pods: at most 2 entries, this has 3"),
         (
-            {"command": ["a"], "pods": [{"name": "x"}, {"name": "y", "volumes": [0] * size_limits.PASSED_ON}]},
+            {"command": ["a"], "pods": [{"name": "x"}, {"name": "y", "volumes": [0] * size_limits.MAX_PASSED_ON}]},
             "spec.pods[1]: at most 1,000 entries that are only passed on, this has 1,001",
         ),
     ],
@@ -106,7 +107,7 @@ def test_stored_objects_are_read_whatever_they_hold() -> None:
     assert faults("Model", {"aliases": aliases}) == {"spec.aliases: at most 1,000 entries, this has 2,000"}
     stored = Resource("Model", Meta("iris"), {"aliases": aliases})
     assert BY_NAME["Model"].spec.of(stored).wire()["aliases"] == aliases
-    condition, _ = accepted(stored, EVERYTHING)
+    condition, _ = check_accepted(stored, EVERYTHING)
     assert condition.true
 
 
@@ -128,14 +129,14 @@ def _unlimited(part: type[Part], at: str, above: frozenset[type[Part]]) -> Itera
     """Places of lists and maps without a limit."""
     if part not in above:
         for name, info in part.model_fields.items():
-            limited = any(isinstance(rule, Most) for rule in info.metadata)
+            limited = any(isinstance(rule, MaxItems) for rule in info.metadata)
             yield from _places(info.annotation, f"{at}.{name}", limited, above | {part})
 
 
 def _places(annotation: Any, at: str, limited: bool, above: frozenset[type[Part]]) -> Iterator[str]:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
-        told = any(isinstance(rule, Most) for rule in arguments[1:])
+        told = any(isinstance(rule, MaxItems) for rule in arguments[1:])
         yield from _places(arguments[0], at, limited or told, above)
     elif origin in (Union, types.UnionType):
         for argument in arguments:

@@ -20,7 +20,7 @@ def test_every_column_has_words(kind: Kind) -> None:
 
 def test_types_and_words_are_those_of_the_field() -> None:
     by_title = {one.column.title: one for one in columns.columns_of(BY_NAME["InferenceModel"])}
-    assert (by_title["REPLICAS"].type, by_title["REPLICAS"].about) == ("integer", "Processes that answer.")
+    assert (by_title["REPLICAS"].type, by_title["REPLICAS"].about) == ("integer", "The number of ready replicas.")
     assert by_title["URL"].type == "string"
     assert (by_title["READY"].type, by_title["READY"].about) == ("string", "The condition Ready.")
 

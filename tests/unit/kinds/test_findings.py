@@ -9,7 +9,8 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.schema import findings, metadata
-from mizzen.kinds.schema.findings import MOST, Context, Findings, Warn, examine
+from mizzen.kinds.schema.examine import examine
+from mizzen.kinds.schema.findings import MOST, Context, Findings, Warn
 from mizzen.kinds.schema.resource import Part, Present
 
 
@@ -33,7 +34,7 @@ class Tree(Part):
     def check(self, at: str, context: Context) -> Any:
         if self.odd % 2:
             yield Warn(f"{at}.odd", "is odd")
-        if not self.leaves and context.read(at, "leaves"):
+        if not self.leaves and context.was_read(at, "leaves"):
             yield Warn(f"{at}.leaves", "is bare")
 
 
@@ -85,9 +86,9 @@ def test_a_null_turns_on_only_what_is_marked() -> None:
 
 def test_halves_of_characters_are_no_text() -> None:
     assert found({"layer": "a\ud800", "byName": {"b": [{"word": "\udfff"}]}}) == {
-        "spec.layer: is no Unicode text", "spec.byName.b[0].word: is no Unicode text",
+        "spec.layer: is not valid Unicode", "spec.byName.b[0].word: is not valid Unicode",
     }  # fmt: skip
-    assert found({"layer": "a", "b\ud800": 1}) == {"spec.b\\ud800: has a name that is no Unicode text"}
+    assert found({"layer": "a", "b\ud800": 1}) == {"spec.b\\ud800: has a name that is not valid Unicode"}
 
 
 def test_bad_data_is_read_twice_and_no_more() -> None:
@@ -139,7 +140,7 @@ def test_two_names_of_one_field_are_a_fault_and_not_guessed_between() -> None:
         height: int
 
         def check(self, at: str, context: Context) -> Any:
-            assert not context.read(at, "height")
+            assert not context.was_read(at, "height")
             yield Warn(f"{at}.height", "is not known")
 
     sent = {"tall": 1, "height": 2, "high": 3}

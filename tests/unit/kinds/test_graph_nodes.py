@@ -75,13 +75,13 @@ AT = "spec.dag[0].implementation"
         ({}, [f"{AT}: one of name, kfservice, svc, ref, inline is required"]),
         ({"protocol": "v2"}, [f"{AT}: one of name, kfservice, svc, ref, inline is required"]),
         ({"kfservice": "a", "svc": "b"},
-         [f"{AT}: only one of name, kfservice, svc, ref, inline is possible, not kfservice and svc"]),
+         [f"{AT}: only one of name, kfservice, svc, ref, inline may be set, not kfservice and svc"]),
         ({"kfservce": "a"}, [f"{AT}: unknown field 'kfservce'; did you mean 'kfservice'?"]),
         ({"kfservice": 5}, [f"{AT}.kfservice: must be a text; quote it: '5'"]),
         ({"kfservice": "a", "protocol": "v3"}, [f"{AT}.protocol: 'v3' is not possible; valid are v2, v1, seldon"]),
         ({"ref": {}}, [f"{AT}.ref: one of kfservice, custom, uri is required"]),
         ({"ref": {"kfservice": "a", "uri": "b"}},
-         [f"{AT}.ref: only one of kfservice, custom, uri is possible, not kfservice and uri"]),
+         [f"{AT}.ref: only one of kfservice, custom, uri may be set, not kfservice and uri"]),
         ({"ref": {"custom": "bax"}}, [f"{AT}.ref.custom: no container 'bax' in spec.custom; containers are box"]),
         ({"inline": {"replicas": 1}}, [f"{AT}.inline: one of kfspec, podspec is required"]),
         ({"inline": {"kfspec": {}, "replicas": -1}}, [f"{AT}.inline.replicas: must be at least 0, not -1"]),
@@ -142,11 +142,11 @@ def test_a_node_without_implementation_is_its_container_or_passes_through() -> N
     assert found(dag({"name": "a", "route": {"split": None}}, node("b", "a"))) == []
     assert found(dag(node("a"), {"name": "b", "dependencies": ["a"], "merge": {"ensemble": None}})) == []
     assert found(dag({"name": "lonely"}, custom=pods("box"))) == [
-        "spec.dag[0]: node 'lonely' has nothing to run, and spec.custom no container of its name; "
+        "spec.dag[0]: node 'lonely' has nothing to run, and spec.custom has no container of that name; "
         "give it an implementation, a route or a merge"
     ]
     assert found(dag({"name": "clasifier"}, custom=pods("classifier"))) == [
-        "spec.dag[0]: node 'clasifier' has nothing to run, and spec.custom no container of its name; "
+        "spec.dag[0]: node 'clasifier' has nothing to run, and spec.custom has no container of that name; "
         "did you mean 'classifier'?"
     ]
     assert found(dag({"name": "a", "implementaton": {"kfservice": "x"}})) == [
@@ -201,7 +201,7 @@ def test_images_are_warned_of_once_for_all_nodes_that_need_them() -> None:
 def test_time_limits_and_errors() -> None:
     assert found(dag(node("a", timeoutMs=10, onError="skip", implementation={"kfservice": "x"}), timeoutMs=10)) == []
     assert found(dag(node("a", timeoutMs=11, implementation={"kfservice": "x"}), timeoutMs=10)) == [
-        "spec.dag[0].timeoutMs: longer than the graph's 10, which decides"
+        "spec.dag[0].timeoutMs: longer than the graph's 10, which takes precedence"
     ]
     assert found(
         dag(node("a", timeoutMs=0, onError="ignore", implementation={"kfservice": "x"}), timeoutMs=60_001)
@@ -256,7 +256,7 @@ def test_joins_without_a_merge_do_not_multiply_beyond_all_bounds() -> None:
 
     assert found(diamonds(9)) == []
     (fault,) = found(diamonds(30))
-    assert fault.startswith("spec.dag[30]: node 'a10' runs once for each arrival, which may be 1024 for one request")
+    assert fault.startswith("spec.dag[30]: node 'a10' runs once for each arrival, up to 1024 times for one request")
     assert found(diamonds(30, merge={"ensemble": {}})) == []
     wide = dag(
         *(node(f"in{at}") for at in range(300)),

@@ -40,7 +40,7 @@ def test_graphs_without_cycles_are_accepted_and_ordered(dependencies: dict[str, 
     spec = _spec(dependencies)
     assert not examined(spec).faults
     graph = MLGraphSpec.model_validate(spec)
-    order = [one.name for one in graph.ordered()]
+    order = [one.name for one in graph.nodes_in_order()]
     assert sorted(order) == sorted(dependencies)
     assert all(order.index(on) < order.index(name) for name, needed in dependencies.items() for on in needed)
     children = graph.children()
@@ -154,10 +154,10 @@ def test_what_kubectl_left_out_is_read_from_what_was_applied(
     written = {"dag": nodes[0] if alone else nodes}
     arrived = _without_nulls(written)
     untouched = copy.deepcopy(arrived)
-    meant = MLGraphSpec.meant(arrived, _applied(written))
+    meant = MLGraphSpec.normalize(arrived, _applied(written))
     assert arrived == untouched
     assert meant == {"dag": [nodes[0]] if alone else nodes}
-    assert MLGraphSpec.meant(meant, _applied(written)) == meant
+    assert MLGraphSpec.normalize(meant, _applied(written)) == meant
     assert examined(arrived, Context(annotations=_applied(written))) == examined(written, Context())
     stored = Resource("MLGraph", Meta("g", annotations=_applied(written)), arrived)
     assert MLGraphSpec.of(stored) == MLGraphSpec.model_validate(written)
@@ -172,11 +172,11 @@ def test_a_stored_spec_that_is_none_is_no_crash() -> None:
 def test_what_was_changed_since_stands() -> None:
     written = routed({"split": None}, "b", "c")
     changed = routed({"mab": {"egreedy": 0.1}}, "b", "c")
-    assert MLGraphSpec.meant(changed, _applied(written)) == changed
+    assert MLGraphSpec.normalize(changed, _applied(written)) == changed
     renamed = dag(node("z", route={}), node("b", "z"))
-    assert MLGraphSpec.meant(renamed, _applied(written)) == renamed
+    assert MLGraphSpec.normalize(renamed, _applied(written)) == renamed
     assert [str(warning) for warning in examined(renamed, Context(annotations=_applied(written))).warnings] == [
-        "spec.dag[0].route: empty, so every child is taken; for an even split write 'split: {}'"
+        "spec.dag[0].route: empty, so every child receives the output; for an even split write 'split: {}'"
     ]
 
 
@@ -187,7 +187,7 @@ def test_what_was_changed_since_stands() -> None:
 )
 def test_garbage_in_the_annotation_changes_nothing(garbage: Any) -> None:
     spec = dag(node("nobody", route={}))
-    assert MLGraphSpec.meant(spec, {ANNOTATION: garbage}) == spec
+    assert MLGraphSpec.normalize(spec, {ANNOTATION: garbage}) == spec
 
 
 def test_a_bottomless_annotation_changes_nothing() -> None:
@@ -195,4 +195,4 @@ def test_a_bottomless_annotation_changes_nothing() -> None:
     for depth in (400, 100_000):
         deep = "[" * depth + "]" * depth
         text = f'{{"spec": {{"dag": [{{"name": "a", "route": {{"split": {deep}}}}}]}}}}'
-        assert MLGraphSpec.meant(spec, {ANNOTATION: text}) == spec
+        assert MLGraphSpec.normalize(spec, {ANNOTATION: text}) == spec

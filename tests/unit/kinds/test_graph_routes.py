@@ -39,14 +39,15 @@ def test_splits(split: Any) -> None:
          [f"{SPLIT}.traffic.canry: no child 'canry' of node 'a'; did you mean 'canary'?"]),
         ({"traffic": {"b": 50, "zzz": 50}},
          [f"{SPLIT}.traffic.zzz: no child 'zzz' of node 'a'; children are b, c, canary"]),
-        ({"key": "cookie"}, [f"{SPLIT}.key: 'cookie' is no key: write user or header:<name>"]),
-        ({"key": "header:"}, [f"{SPLIT}.key: 'header:' is no key: write user or header:<name>"]),
-        ({"key": "header:a b"}, [f"{SPLIT}.key: 'header:a b' is no key: write user or header:<name>"]),
+        ({"key": "cookie"}, [f"{SPLIT}.key: 'cookie' is not a valid key: write user or header:<name>"]),
+        ({"key": "header:"}, [f"{SPLIT}.key: 'header:' is not a valid key: write user or header:<name>"]),
+        ({"key": "header:a b"}, [f"{SPLIT}.key: 'header:a b' is not a valid key: write user or header:<name>"]),
         ({"shadow": ["x"]}, [f"{SPLIT}.shadow[0]: no child 'x' of node 'a'; children are b, c, canary"]),
         ({"shadow": ["b", "b"]}, [f"{SPLIT}.shadow[1]: a second shadow 'b'"]),
-        ({"shadow": ["b", "c", "canary"]}, [f"{SPLIT}.shadow: every child of node 'a' is a shadow, so none answers"]),
+        ({"shadow": ["b", "c", "canary"]}, [f"{SPLIT}.shadow: every child of node 'a' is a shadow, so none of them "
+        "answers"]),
         ({"traffic": {"b": 50, "c": 50}, "shadow": ["c"]},
-         [f"{SPLIT}.shadow[0]: 'c' has traffic, too; a shadow is outside the 100"]),
+         [f"{SPLIT}.shadow[0]: 'c' also has traffic; a shadow is not part of the 100"]),
     ],
 )  # fmt: skip
 def test_what_is_no_split(split: Any, faults: list[str]) -> None:
@@ -70,7 +71,7 @@ def test_bandits(mab: Any) -> None:
         (None, [f"{MAB}: one of egreedy, ucb1, thompson, exp3, exp4 is required"]),
         ({"perUser": True}, [f"{MAB}: one of egreedy, ucb1, thompson, exp3, exp4 is required"]),
         ({"egreedy": 0, "thompson": {}},
-         [f"{MAB}: only one of egreedy, ucb1, thompson, exp3, exp4 is possible, not egreedy and thompson"]),
+         [f"{MAB}: only one of egreedy, ucb1, thompson, exp3, exp4 may be set, not egreedy and thompson"]),
         ({"egreedy": -0.1}, [f"{MAB}.egreedy: must be at least 0, not -0.1"]),
         ({"egreedy": 1.5}, [f"{MAB}.egreedy: must be at most 1, not 1.5"]),
         ({"egreedy": "0.1"}, [f"{MAB}.egreedy: must be a number, not '0.1'"]),
@@ -100,7 +101,7 @@ def test_parameters_of_bandits_have_defaults() -> None:
 
 def test_exp4_needs_its_one_ensemble() -> None:
     arms = (node("a", route={"mab": {"exp4": None}}), node("b", "a"), node("c", "a"))
-    fault = [f"{MAB}.exp4: one node must merge by an ensemble without weights, and depend on exactly b, c"]
+    fault = [f"{MAB}.exp4: exactly one node must merge b, c, and only those, by an ensemble without weights"]
     assert found(dag(*arms, node("m", "c", "b", merge={"ensemble": None}))) == []
     assert found(dag(*arms)) == fault
     assert found(dag(*arms, node("m", "b", merge={"ensemble": None}))) == fault
@@ -117,14 +118,14 @@ def test_a_threshold_stands_in_one_place() -> None:
 
     assert found(graph({"threshold": 0.5}, None)) == found(graph(None, {"threshold": 0.5})) == []
     assert found(graph({"threshold": 0.5}, {"threshold": 0.5})) == [
-        f"{MAB}.exp4.threshold: its ensemble has a threshold, too"
+        f"{MAB}.exp4.threshold: its ensemble also has a threshold; set one of the two"
     ]
 
 
 def test_at_most_one_route() -> None:
     assert found(routed({"implementation": {"kfservice": "router"}}, "b")) == []
     assert found(routed({"split": None, "mab": {"egreedy": 0.1}}, "b")) == [
-        "spec.dag[0].route: only one of split, mab, implementation, cascade is possible, not split and mab"
+        "spec.dag[0].route: only one of split, mab, implementation, cascade may be set, not split and mab"
     ]
     assert found(routed({"implementation": {}}, "b")) == [
         "spec.dag[0].route.implementation: one of name, kfservice, svc, ref, inline is required"
@@ -135,7 +136,7 @@ def test_at_most_one_route() -> None:
 @pytest.mark.parametrize("route", [{}, None])
 def test_an_empty_route_takes_all_children_with_a_warning(route: Any) -> None:
     assert found(routed(route, "b")) == [
-        "spec.dag[0].route: empty, so every child is taken; for an even split write 'split: {}'"
+        "spec.dag[0].route: empty, so every child receives the output; for an even split write 'split: {}'"
     ]
 
 
@@ -183,7 +184,7 @@ RULE = f"{CASCADE}.hardExample"
     ("fields", "faults"),
     [
         ({"edge": "x"}, [f"{CASCADE}.edge: no child 'x' of node 'a'; children are b, c"]),
-        ({"cloud": "b"}, [f"{CASCADE}.cloud: 'b' is the edge, too"]),
+        ({"cloud": "b"}, [f"{CASCADE}.cloud: 'b' is also the edge; name two different children"]),
         ({"mode": "mining-then-inferance"},
          [f"{CASCADE}.mode: 'mining-then-inferance' is not possible; did you mean 'mining-then-inference'?"]),
         ({"rule": {"name": "CrossEntrpy"}}, [f"{RULE}.name: no rule 'CrossEntrpy'; did you mean 'CrossEntropy'?"]),
@@ -216,7 +217,7 @@ def test_a_cascade_is_complete() -> None:
         f"{CASCADE}.edge: required", f"{CASCADE}.cloud: required", f"{CASCADE}.hardExample: required",
     ]  # fmt: skip
     assert found(routed(_cascade(), "b", "c", "d")) == [
-        f"{CASCADE}: child 'd' is neither edge nor cloud, so it is never taken"
+        f"{CASCADE}: child 'd' is neither edge nor cloud, so it is never called"
     ]
     assert [line.partition(":")[0] for line in found(routed(_cascade()))] == [
         f"{CASCADE}.edge", f"{CASCADE}.cloud", "spec.dag[0].route",
@@ -243,9 +244,9 @@ WEIGHTS = f"{MERGE}.ensemble.weights"
     ("merge", "faults"),
     [
         ({"ensemble": {}, "implementation": {"svc": "x"}},
-         [f"{MERGE}: only one of ensemble, implementation is possible, not ensemble and implementation"]),
+         [f"{MERGE}: only one of ensemble, implementation may be set, not ensemble and implementation"]),
         ({"ensemble": {"weights": {"first": 1}}},
-         [f"{WEIGHTS}: dependency 'second' is left out; give it a weight, if only 0"]),
+         [f"{WEIGHTS}: dependency 'second' is missing; give it a weight, 0 if it must not count"]),
         ({"ensemble": {"weights": {"frist": 1, "second": 1}}},
          [f"{WEIGHTS}.frist: no dependency 'frist' of node 'm'; did you mean 'first'?"]),
         ({"ensemble": {"weights": {"first": 1, "second": 1, "x": 1}}},
@@ -256,13 +257,13 @@ WEIGHTS = f"{MERGE}.ensemble.weights"
         ({"ensemble": {"method": "sum"}},
          [f"{MERGE}.ensemble.method: 'sum' is not possible; valid are mean, vote"]),
         ({"ensemble": {"method": "vote", "threshold": 1}},
-         [f"{MERGE}.ensemble.threshold: is for method mean; a vote has none"]),
+         [f"{MERGE}.ensemble.threshold: is only possible with method mean, not with vote"]),
         ({"implementation": {"svc": "x", "mode": "stream"}},
          [f"{MERGE}.implementation.mode: 'stream' is not possible; valid are once, incremental"]),
         ({"implementation": {"name": "x"}},
          [f"{MERGE}.implementation.name: no container 'x' in spec.custom; there is none"]),
         ({"ensemble": {"implementation": {"svc": "x"}, "method": "mean"}},
-         [f"{MERGE}.ensemble: 'implementation' merges as it likes; method cannot stand beside it",
+         [f"{MERGE}.ensemble: 'implementation' decides how to merge, so method cannot be set with it",
           f"{MERGE}.ensemble: unknown field 'implementation'; read as merge.implementation"]),
     ],
 )  # fmt: skip
@@ -273,7 +274,7 @@ def test_what_is_no_merge(merge: Any, faults: list[str]) -> None:
 @pytest.mark.parametrize("merge", [{}, None])
 def test_an_empty_merge_passes_through_with_a_warning(merge: Any) -> None:
     assert found(merged(merge, "b", "c")) == [
-        f"{MERGE}: empty, so traffic passes as it arrives; for the mean write 'ensemble: {{}}'"
+        f"{MERGE}: empty, so each arrival passes through on its own; for the mean write 'ensemble: {{}}'"
     ]
 
 

@@ -48,10 +48,10 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
     [
         ({}, "spec.appTemplate", "required"),
         (_initializer(workflows=[STEP], workflow={"steps": [STEP]}), f"{AT}.workflows",
-         "the steps stand in workflow already: give one of the two"),
+         "the steps are already in workflow: set only one of the two"),
         (_initializer(workflows=[]), f"{AT}.workflows", "must have at least 1"),
         (_initializer(workflows=[{**STEP, "type": "helm-apply"}]), f"{AT}.workflows[0].properties.component",
-         "component 'bucket' is of type s3-bucket; this step takes helm-chart"),
+         "component 'bucket' is of type s3-bucket; this step needs helm-chart"),
         (_initializer(workflows=[STEP, pause("a", dependsOn=["mke"])]), f"{AT}.workflows[1].dependsOn[0]",
          "no step 'mke'; did you mean 'make'?"),
         (_initializer(workflow={"steps": [{"name": "make", "type": "terraform-apply", "prooperties": {}}]}),
@@ -78,7 +78,7 @@ def test_both_forms_have_the_same_steps() -> None:
     steps = [
         [
             one.step
-            for one in InitializerSpec.of(Resource("Initializer", Meta("x"), spec)).app_template.spec.placed_steps()
+            for one in InitializerSpec.of(Resource("Initializer", Meta("x"), spec)).app_template.spec.step_positions()
         ]
         for spec in (plain, listed)
     ]

@@ -7,7 +7,8 @@ import pytest
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import EnvVar, SecretKeyRef
 from mizzen.kinds.parts.pods import PodSpec, PodTemplate, unrunnable_images
-from mizzen.kinds.schema.findings import Context, examine
+from mizzen.kinds.schema.examine import examine
+from mizzen.kinds.schema.findings import Context
 from tests.unit.kinds.examined import faults
 
 SECRET = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}
@@ -30,12 +31,13 @@ def test_variables_hold_values_or_name_secrets() -> None:
         ({"name": "A"}, "spec.env[0]: one of value, valueFrom is required"),
         (
             {**SECRET, "value": "x"},
-            "spec.env[0]: only one of value, valueFrom is possible, not value and valueFrom",
+            "spec.env[0]: only one of value, valueFrom may be set, not value and valueFrom",
         ),
         ({"name": "A", "value": 3}, "spec.env[0].value: must be a text; quote it: '3'"),
         (
             {"name": "2A", "value": "x"},
-            "spec.env[0].name: '2A' is no name of a variable: letters, digits and '_', not a digit first",
+            "spec.env[0].name: '2A' is not a variable name; expected letters, digits and '_', not starting with a "
+            "digit",
         ),
         ({"name": "MIZZEN_SOCKET", "value": "x"}, "spec.env[0].name: 'MIZZEN_SOCKET' is set by Mizzen itself"),
         (
@@ -45,7 +47,7 @@ def test_variables_hold_values_or_name_secrets() -> None:
         ({"name": "A", "valueFrom": {}}, "spec.env[0].valueFrom.secretKeyRef: required"),
         (
             {"name": "A", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "a/b"}}},
-            "spec.env[0].valueFrom.secretKeyRef.key: 'a/b' is no key of a secret: "
+            "spec.env[0].valueFrom.secretKeyRef.key: 'a/b' is not a secret key; expected "
             "letters, digits, '-', '_' and '.', at most 253",
         ),
         (

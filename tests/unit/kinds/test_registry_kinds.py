@@ -49,41 +49,51 @@ ALIAS_RULE = "lower-case letters, digits and '-', at most 63"
 @pytest.mark.parametrize(
     ("spec", "fault"),
     [
-        ({"framework": "Scikit Learn"}, "spec.framework: 'Scikit Learn' is no framework: a lower-case word such as sklearn, xgboost, lightgbm"),
+        ({"framework": "Scikit Learn"}, "spec.framework: 'Scikit Learn' is not a framework name; expected a "
+        "lower-case word such as sklearn, xgboost, lightgbm"),
         ({"track": "newest"}, "spec.track: 'newest' is not possible; valid are manual, latest"),
         ({"aliases": {"v3": "3"}}, "spec.aliases: 'v3' is a version, not an alias"),
         ({"aliases": {"12": "3"}}, "spec.aliases: '12' is a version, not an alias"),
         ({"aliases": {"latest": "3"}}, "spec.aliases: 'latest' is reserved and cannot name an alias"),
-        ({"aliases": {"a.b": "3"}}, f"spec.aliases: 'a.b' is no alias: {ALIAS_RULE}"),
+        ({"aliases": {"a.b": "3"}}, f"spec.aliases: 'a.b' is not an alias; expected {ALIAS_RULE}"),
         ({"aliases": {"prod": "current"}}, "spec.aliases.prod: 'current' is reserved and cannot name a version"),
         ({"aliases": {"prod": 3}}, "spec.aliases.prod: must be a text; quote it: '3'"),
-        ({"aliasOf": "wine@prod"}, "spec.aliasOf: 'wine@prod' names an alias: write name or name:version"),
+        ({"aliasOf": "wine@prod"}, "spec.aliasOf: 'wine@prod' refers to an alias: write name or name:version"),
         ({"aliasOf": "iris:2"}, "spec.aliasOf: names the model itself"),
-        ({"aliasOf": "wine", "track": "latest"}, "spec.track: not possible beside aliasOf: a second name owns no versions"),
-        ({"aliasOf": "wine", "aliases": {"a": "1"}}, "spec.aliases: not possible beside aliasOf: a second name owns no versions"),
-        ({"aliasOf": "wine", "checks": {}}, "spec.checks: not possible beside aliasOf: a second name owns no versions"),
+        ({"aliasOf": "wine", "track": "latest"}, "spec.track: not possible together with aliasOf: a second name has "
+        "no versions of its own"),
+        ({"aliasOf": "wine", "aliases": {"a": "1"}}, "spec.aliases: not possible together with aliasOf: a second name "
+        "has no versions of its own"),
+        ({"aliasOf": "wine", "checks": {}}, "spec.checks: not possible together with aliasOf: a second name has no "
+        "versions of its own"),
         ({"chekcs": {}}, "spec: unknown field 'chekcs'; did you mean 'checks'?"),
         ({"checks": {"signature": {}}}, "spec.checks.signature: needs inputs or outputs"),
         ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR, SPEC_OF_TENSOR]}}}, "spec.checks.signature.inputs[1].name: a second tensor 'x'"),
         ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR | {"shape": [-2]}]}}}, "spec.checks.signature.inputs[0].shape[0]: must be at least -1, not -2"),
         ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR | {"datatype": "FLOAT"}]}}}, "spec.checks.signature.inputs[0].datatype: 'FLOAT' is not possible; valid are BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES"),
         ({"checks": {"golden": [{"inputs": [TENSOR]}]}}, "spec.checks.golden[0].outputs: required"),
-        ({"checks": {"golden": [{"inputs": [TENSOR], "outputs": []}]}}, "spec.checks.golden[0].outputs: must have at least 1"),
+        ({"checks": {"golden": [{"inputs": [TENSOR], "outputs": []}]}}, "spec.checks.golden[0].outputs: must have at "
+        "least 1"),
         ({"checks": {"golden": [{"inputs": [TENSOR | {"data": [1]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].data: has 1 elements; shape needs 2"),
-        ({"checks": {"golden": [{"inputs": [TENSOR | {"data": ["1", 2]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].data: '1' is no FP64"),
+        ({"checks": {"golden": [{"inputs": [TENSOR | {"data": ["1", 2]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].data: '1' is not of type FP64"),
         ({"checks": {"golden": [{"inputs": [TENSOR | {"shape": [-1, 2]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].shape[0]: must be at least 0, not -1"),
         ({"checks": {"disagreement": {"limit": 5}}}, "spec.checks.disagreement.limit: must be at most 1, not 5"),
         ({"checks": {"disagreement": {}}}, "spec.checks.disagreement.limit: required"),
         ({"checks": {"latency": {"limitMs": 0}}}, "spec.checks.latency.limitMs: must be above 0, not 0"),
         ({"hooks": [{"on": ["created"]}]}, "spec.hooks[0]: one of command, webhook is required"),
         ({"hooks": [MODEL["hooks"][0] | {"on": []}]}, "spec.hooks[0].on: must have at least 1"),
-        ({"hooks": [MODEL["hooks"][0] | {"on": ["created", "created"]}]}, "spec.hooks[0].on[1]: 'created' is given twice"),
-        ({"hooks": [MODEL["hooks"][0] | {"on": ["activted"]}]}, "spec.hooks[0].on[0]: 'activted' is not possible; did you mean 'activated'?"),
-        ({"hooks": [{**MODEL["hooks"][0], **MODEL["hooks"][1]}]}, "spec.hooks[0]: only one of command, webhook is possible, not command and webhook"),
+        ({"hooks": [MODEL["hooks"][0] | {"on": ["created", "created"]}]}, "spec.hooks[0].on[1]: 'created' is given "
+        "twice"),
+        ({"hooks": [MODEL["hooks"][0] | {"on": ["activted"]}]}, "spec.hooks[0].on[0]: 'activted' is not possible; did "
+        "you mean 'activated'?"),
+        ({"hooks": [{**MODEL["hooks"][0], **MODEL["hooks"][1]}]}, "spec.hooks[0]: only one of command, webhook may be "
+        "set, not command and webhook"),
         ({"hooks": [{"on": ["failed"], "command": []}]}, "spec.hooks[0].command: must not be empty"),
         ({"hooks": [{"on": ["failed"], "webhook": {"url": "https://ci"}}]}, "spec.hooks[0].webhook.secret: required"),
-        ({"hooks": [{"on": ["failed"], "webhook": {"url": "ci", "secret": SECRET}}]}, "spec.hooks[0].webhook.url: is no URL; it starts with http:// or https://"),
-        ({"hooks": [MODEL["hooks"][0] | {"timeoutSeconds": 0}]}, "spec.hooks[0].timeoutSeconds: must be above 0, not 0"),
+        ({"hooks": [{"on": ["failed"], "webhook": {"url": "ci", "secret": SECRET}}]}, "spec.hooks[0].webhook.url: is "
+        "not a valid URL; expected http:// or https://"),
+        ({"hooks": [MODEL["hooks"][0] | {"timeoutSeconds": 0}]}, "spec.hooks[0].timeoutSeconds: must be above 0, not "
+        "0"),
     ],
 )  # fmt: skip
 def test_a_model_that_is_wrong(spec: dict[str, Any], fault: str) -> None:
@@ -113,7 +123,8 @@ VERSION: dict[str, Any] = {
     "framework": "sklearn",
     "code": {"git": {"repo": "git@host:team/iris.git", "commit": COMMIT, "ref": "main", "digest": DIGEST}},
     "artifacts": [FILE | {"trusted": True}],
-    "requirements": ["numpy>=1.26", "scikit-learn[alldeps] ~= 1.5", "torch @ https://host/torch.whl", "a; python_version<'3'"],
+    "requirements": ["numpy>=1.26", "scikit-learn[alldeps] ~= 1.5", "torch @ "
+    "https://host/torch.whl", "a; python_version<'3'"],
     "entrypoint": "model.joblib",
     "source": {"url": "https://host/iris.tar.gz", "sha256sum": 64 * "0"},
     "createdBy": "ada",
@@ -155,20 +166,31 @@ def test_the_halves_of_a_version(fields: dict[str, Any]) -> None:
         ({"framework": None}, "spec.framework: required"),
         ({"modelName": "Iris"}, "spec.modelName: 'Iris' is not a name: lower-case letters, digits and '-', at most 63"),
         ({"code": {}}, "spec.code: one of digest, git is required"),
-        ({"code": {"digest": DIGEST, **VERSION["code"]}}, "spec.code: only one of digest, git is possible, not digest and git"),
-        ({"code": {"digest": "abc"}}, "spec.code.digest: 'abc' is no digest: sha256: and 64 hexadecimal digits"),
+        ({"code": {"digest": DIGEST, **VERSION["code"]}}, "spec.code: only one of digest, git may be set, not digest "
+        "and git"),
+        ({"code": {"digest": "abc"}}, "spec.code.digest: 'abc' is not a digest; expected sha256: and 64 hexadecimal "
+        "digits"),
         ({"code": {"git": {"repo": "/srv/a"}}}, "spec.code.git.commit: required"),
-        ({"code": {"git": {"repo": "/srv/a", "commit": "main"}}}, "spec.code.git.commit: 'main' is no commit: 40 or 64 hexadecimal digits; a branch moves"),
-        ({"code": {"git": {"repo": "--x", "commit": COMMIT}}}, "spec.code.git.repo: is no git repository: a URL, host:path or an absolute path"),
-        ({"code": {"git": {"repo": "/srv/a", "commit": COMMIT, "ref": "-x"}}}, "spec.code.git.ref: '-x' is no branch, tag or commit"),
-        ({"artifacts": [FILE, FILE]}, "spec.artifacts: 'model.joblib' is named twice"),
+        ({"code": {"git": {"repo": "/srv/a", "commit": "main"}}}, "spec.code.git.commit: 'main' is not a commit; "
+        "expected 40 or 64 hexadecimal digits, since branches move"),
+        ({"code": {"git": {"repo": "--x", "commit": COMMIT}}}, "spec.code.git.repo: is not a git repository; expected "
+        "a URL, host:path or an absolute path"),
+        ({"code": {"git": {"repo": "/srv/a", "commit": COMMIT, "ref": "-x"}}}, "spec.code.git.ref: '-x' is not a "
+        "branch, tag or commit"),
+        ({"artifacts": [FILE, FILE]}, "spec.artifacts: 'model.joblib' is listed twice"),
         ({"artifacts": [FILE | {"size": -1}]}, "spec.artifacts[0].size: must be at least 0, not -1"),
-        ({"artifacts": [FILE | {"digest": "md5:1"}]}, "spec.artifacts[0].digest: 'md5:1' is no digest: sha256: and 64 hexadecimal digits"),
-        ({"requirements": ["--index-url=x"]}, "spec.requirements[0]: '--index-url=x' is no requirement: write one as pip takes it, such as 'numpy>=1.26'"),
-        ({"requirements": ["a\nb"]}, "spec.requirements[0]: 'a\\nb' is no requirement: write one as pip takes it, such as 'numpy>=1.26'"),
-        ({"requirements": ["scikit-learn", "Scikit_Learn>1"]}, "spec.requirements[1]: a second requirement for 'scikit-learn'"),
-        ({"source": {"url": "https://h/x", "sha256sum": "1"}}, "spec.source.sha256sum: must be the sha256 of the content: 64 hexadecimal digits"),
-        ({"source": {"url": "https://h/x", "sha256Sum": 64 * "0"}}, "spec.source: unknown field 'sha256Sum'; did you mean 'sha256sum'?"),
+        ({"artifacts": [FILE | {"digest": "md5:1"}]}, "spec.artifacts[0].digest: 'md5:1' is not a digest; expected "
+        "sha256: and 64 hexadecimal digits"),
+        ({"requirements": ["--index-url=x"]}, "spec.requirements[0]: '--index-url=x' is not a requirement: write it "
+        "as for pip, such as 'numpy>=1.26'"),
+        ({"requirements": ["a\nb"]}, "spec.requirements[0]: 'a\\nb' is not a requirement: write it as for pip, such "
+        "as 'numpy>=1.26'"),
+        ({"requirements": ["scikit-learn", "Scikit_Learn>1"]}, "spec.requirements[1]: a second requirement for "
+        "'scikit-learn'"),
+        ({"source": {"url": "https://h/x", "sha256sum": "1"}}, "spec.source.sha256sum: must be the sha256 of the "
+        "content: 64 hexadecimal digits"),
+        ({"source": {"url": "https://h/x", "sha256Sum": 64 * "0"}}, "spec.source: unknown field 'sha256Sum'; did you "
+        "mean 'sha256sum'?"),
         ({"version": "4"}, "metadata.name: must be 'iris.4', that is <modelName>.<version>"),
         ({"image": ""}, "spec.image: must not be empty"),
     ],

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BeforeValidator, Field
 
 from mizzen.kinds.catalog import BY_NAME, KINDS, Kind
-from mizzen.kinds.schema.crd_schema import ANYTHING, described, schema_of
-from mizzen.kinds.schema.findings import unknown_in
+from mizzen.kinds.schema.crd_schema import ANYTHING, part_description, schema_of
+from mizzen.kinds.schema.examine import unknown_in
 from mizzen.kinds.schema.resource import Part, Present
 from mizzen.manifests import reader
 from tests.support.examples import examples
@@ -74,8 +74,8 @@ def test_people_are_shown_the_long_form() -> None:
 
 
 def test_the_first_paragraph_describes() -> None:
-    assert described(Inner) == "One thing."
-    assert described(Sample) == ""
+    assert part_description(Inner) == "One thing."
+    assert part_description(Sample) == ""
 
 
 def test_the_nodes_of_a_graph_are_open_on_a_cluster_and_typed_for_people() -> None:

@@ -113,53 +113,73 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"nodeName": "a.b"}, "spec.nodeName: 'a.b' is not a name: lower-case letters, digits and '-', at most 63"),
         ({"nodeSelector": {"a": 1}}, "spec.nodeSelector.a: must be a text; quote it: '1'"),
         ({"manifest": [THREE, FOUR]}, "spec.targetVersion: required, because the manifest has several versions: 3, 4"),
-        ({"manifest": [THREE, FOUR], "targetVersion": "5"}, "spec.targetVersion: no version 5 in the manifest; versions are 3, 4"),
-        ({"manifest": [THREE, THREE | {"version": "v3"}], "targetVersion": "3"}, "spec.manifest[1].version: version 3 is given twice"),
+        ({"manifest": [THREE, FOUR], "targetVersion": "5"}, "spec.targetVersion: no version 5 in the manifest; "
+        "versions are 3, 4"),
+        ({"manifest": [THREE, THREE | {"version": "v3"}], "targetVersion": "3"}, "spec.manifest[1].version: version 3 "
+        "is given twice"),
         ({"manifest": [{"version": "3", "sha256sum": SUM}]}, "spec.manifest[0].downloadURL: required"),
         ({"manifest": [{"downloadURL": "http://h/a", "sha256sum": SUM}]}, "spec.manifest[0].version: required"),
-        ({"manifest": [{"version": "3", "downloadURL": "http://h/a"}]}, "spec.manifest[0].sha256sum: required, unless insecureSkipVerify is true"),
-        ({"manifest": [THREE | {"sha256sum": "12"}]}, "spec.manifest[0].sha256sum: must be the sha256 of the content: 64 hexadecimal digits"),
-        ({"manifest": [{"version": "3", "downloadUrl": "http://h/a", "sha256sum": SUM}]}, "spec.manifest[0]: unknown field 'downloadUrl'; did you mean 'downloadURL'?"),
-        ({"manifest": [THREE | {"downloadURL": "ftp://h/a"}]}, "spec.manifest[0].downloadURL: is no URL; it starts with http:// or https:// or s3:// or file://"),
+        ({"manifest": [{"version": "3", "downloadURL": "http://h/a"}]}, "spec.manifest[0].sha256sum: required, unless "
+        "insecureSkipVerify is true"),
+        ({"manifest": [THREE | {"sha256sum": "12"}]}, "spec.manifest[0].sha256sum: must be the sha256 of the content: "
+        "64 hexadecimal digits"),
+        ({"manifest": [{"version": "3", "downloadUrl": "http://h/a", "sha256sum": SUM}]}, "spec.manifest[0]: unknown "
+        "field 'downloadUrl'; did you mean 'downloadURL'?"),
+        ({"manifest": [THREE | {"downloadURL": "ftp://h/a"}]}, "spec.manifest[0].downloadURL: is not a valid URL; "
+        "expected http:// or https:// or s3:// or file://"),
         ({"targetVersion": "latest"}, "spec.targetVersion: 'latest' is reserved and cannot name a version"),
-        ({"targetVersion": "3", "followAlias": True}, "spec.followAlias: targetVersion 3 is a version, which never moves"),
+        ({"targetVersion": "3", "followAlias": True}, "spec.followAlias: targetVersion 3 is a version, not an alias, "
+        "so there is nothing to follow"),
         ({"servingPort": -1}, "spec.servingPort: must be at least 0, not -1"),
         ({"servingPort": 65536}, "spec.servingPort: must be at most 65535, not 65536"),
         ({"replicas": -1}, "spec.replicas: must be at least 0, not -1"),
         ({"replicas": 1.5}, "spec.replicas: must be a whole number, not 1.5"),
-        ({"extraNames": ["iris"]}, "spec.extraNames[0]: 'iris' is its own name already"),
+        ({"extraNames": ["iris"]}, "spec.extraNames[0]: 'iris' is already its own name"),
         ({"extraNames": ["a", "a"]}, "spec.extraNames[1]: 'a' is given twice"),
-        ({"extraNames": ["a:b"]}, "spec.extraNames[0]: 'a:b' is not a name: lower-case letters, digits and '-', at most 63"),
-        ({"autoScale": {"minReplicas": 3, "maxReplicas": 2}}, "spec.autoScale.minReplicas: 3 is above maxReplicas, 2"),
+        ({"extraNames": ["a:b"]}, "spec.extraNames[0]: 'a:b' is not a name: lower-case letters, digits and '-', at "
+        "most 63"),
+        ({"autoScale": {"minReplicas": 3, "maxReplicas": 2}}, "spec.autoScale.minReplicas: 3 is above maxReplicas, "
+        "which is 2"),
         ({"autoScale": None}, "spec.autoScale.maxReplicas: required"),
         ({"autoScale": {"maxReplicas": 2, "target": 0}}, "spec.autoScale.target: must be at least 1, not 0"),
-        ({"autoScale": {"maxReplicas": 2, "minReplicas": -1}}, "spec.autoScale.minReplicas: must be at least 0, not -1"),
-        ({"autoScale": {"maxReplicas": 2, "quietSeconds": 0}}, "spec.autoScale.quietSeconds: must be at least 1, not 0"),
-        ({"batching": {"batchSize": "auto"}}, "spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency to stay within"),
+        ({"autoScale": {"maxReplicas": 2, "minReplicas": -1}}, "spec.autoScale.minReplicas: must be at least 0, not "
+        "-1"),
+        ({"autoScale": {"maxReplicas": 2, "quietSeconds": 0}}, "spec.autoScale.quietSeconds: must be at least 1, not "
+        "0"),
+        ({"batching": {"batchSize": "auto"}}, "spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency "
+        "limit"),
         ({"batching": {"batchSize": "x"}}, "spec.batching.batchSize: must be a whole number from 1 to 4096, or 'auto'"),
         ({"batching": {"batchSize": 0}}, "spec.batching.batchSize: must be a whole number from 1 to 4096, or 'auto'"),
-        ({"batching": {"batchSize": True}}, "spec.batching.batchSize: must be a whole number from 1 to 4096, or 'auto'"),
+        ({"batching": {"batchSize": True}}, "spec.batching.batchSize: must be a whole number from 1 to 4096, or "
+        "'auto'"),
         ({"batching": {"timeoutSeconds": -1}}, "spec.batching.timeoutSeconds: must be at least 0, not -1"),
         ({"cache": {"maxBytes": 0}}, "spec.cache.maxBytes: must be at least 1, not 0"),
         ({"timeoutMs": 60_001}, "spec.timeoutMs: must be at most 60000, not 60001"),
         ({"defaultOutput": []}, "spec.defaultOutput: must have at least 1"),
         ({"defaultOutput": [TENSOR, TENSOR]}, "spec.defaultOutput[1].name: a second tensor 'y'"),
-        ({"defaultOutput": [TENSOR | {"data": [0.5]}]}, "spec.defaultOutput[0].data: 0.5 is no INT64"),
+        ({"defaultOutput": [TENSOR | {"data": [0.5]}]}, "spec.defaultOutput[0].data: 0.5 is not of type INT64"),
         ({"defaultOutput": [TENSOR], "outputs": [{"name": "yes", "datatype": "INT64", "shape": [1]}]}, "spec.defaultOutput[0].name: no output 'y'; outputs are yes"),
-        ({"defaultOutput": [TENSOR | {"shape": [2], "data": [1, 2]}], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1]}]}, "spec.defaultOutput[0].shape: must be [1], as the output is for one row"),
-        ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1, 2]}]}, "spec.defaultOutput[0].shape: must be [1, 2], as the output is for one row"),
-        ({"defaultOutput": [TENSOR | {"datatype": "UINT8", "data": [256]}]}, "spec.defaultOutput[0].data: 256 is no UINT8"),
-        ({"defaultOutput": [TENSOR | {"datatype": "FP16", "data": [1e5]}]}, "spec.defaultOutput[0].data: 100000.0 is no FP16"),
-        ({"defaultOutput": [TENSOR | {"datatype": "FP64", "data": [float("nan")]}]}, "spec.defaultOutput[0].data: nan is no FP64"),
-        ({"cache": None, "idempotent": False}, "spec.cache: needs spec.idempotent: what is kept is answered without asking the model"),
-        ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.defaultOutput[0].datatype: must be FP32, as the output is"),
+        ({"defaultOutput": [TENSOR | {"shape": [2], "data": [1, 2]}], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1]}]}, "spec.defaultOutput[0].shape: must be [1], the shape of the output for one row"),
+        ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1, 2]}]}, "spec.defaultOutput[0].shape: must be [1, 2], the shape of the output for one row"),
+        ({"defaultOutput": [TENSOR | {"datatype": "UINT8", "data": [256]}]}, "spec.defaultOutput[0].data: 256 is not "
+        "of type UINT8"),
+        ({"defaultOutput": [TENSOR | {"datatype": "FP16", "data": [1e5]}]}, "spec.defaultOutput[0].data: 100000.0 is "
+        "not of type FP16"),
+        ({"defaultOutput": [TENSOR | {"datatype": "FP64", "data": [float("nan")]}]}, "spec.defaultOutput[0].data: nan "
+        "is not of type FP64"),
+        ({"cache": None, "idempotent": False}, "spec.cache: needs spec.idempotent: cached responses do not reach the "
+        "model"),
+        ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.defaultOutput[0].datatype: must be FP32, the type of the output"),
         ({"inputs": 2 * [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.inputs[1].name: a second tensor 'y'"),
         ({"gpu": 0}, "spec.gpu: must be above 0, not 0"),
-        ({"gpu": 1.5}, "spec.gpu: 1.5 is not possible: a share of one device (up to 1), or whole devices"),
-        ({"resources": {"cpu": "lots"}}, "spec.resources.cpu: 'lots' is no amount: write 2, 0.5, 500m, 512Mi or 4Gi"),
+        ({"gpu": 1.5}, "spec.gpu: 1.5 is not valid; expected a share of one device (up to 1), or a number of whole "
+        "devices"),
+        ({"resources": {"cpu": "lots"}}, "spec.resources.cpu: 'lots' is not a quantity: write 2, 0.5, 500m, 512Mi or "
+        "4Gi"),
         ({"resources": {"memory": "500m"}}, "spec.resources.memory: '500m' is less than a byte"),
         ({"resources": {"cpus": 2}}, "spec.resources: unknown field 'cpus'; did you mean 'cpu'?"),
-        ({"feedback": {"maxAge": "soon"}}, "spec.feedback.maxAge: 'soon' is no duration: write 30s, 5m, 1h30m or 2d"),
+        ({"feedback": {"maxAge": "soon"}}, "spec.feedback.maxAge: 'soon' is not a duration: write 30s, 5m, 1h30m or "
+        "2d"),
         ({"switch": "swap"}, "spec.switch: 'swap' is not possible; valid are overlap, replace"),
         ({"idempotent": "yes"}, "spec.idempotent: must be true or false, not 'yes'"),
         ({"template": {}}, "spec.template.spec: required"),
@@ -173,14 +193,18 @@ def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "warning"),
     [
-        ({"image": "repo/i", "manifest": [THREE, FOUR], "targetVersion": "9"}, "spec.image: manifest and targetVersion are ignored, because an image is given"),
+        ({"image": "repo/i", "manifest": [THREE, FOUR], "targetVersion": "9"}, "spec.image: manifest and "
+        "targetVersion are ignored, because an image is given"),
         ({"image": "repo/i", "targetVersion": "1"}, "spec.image: targetVersion is ignored, because an image is given"),
-        ({"manifest": [THREE], "followAlias": True, "checkpoint": "c"}, "spec.manifest: followAlias and checkpoint are ignored, because a manifest is given"),
+        ({"manifest": [THREE], "followAlias": True, "checkpoint": "c"}, "spec.manifest: followAlias and checkpoint "
+        "are ignored, because a manifest is given"),
         ({"manifest": [{"version": "3", "downloadURL": "http://h/a", "insecureSkipVerify": True}]}, "spec.manifest[0].insecureSkipVerify: the archive is served without being verified"),
-        ({"deployToLayer": "edge", "replicas": 3}, "spec.replicas: on the edge one process runs, not 3"),
-        ({"deployToLayer": "edge", "autoScale": {"maxReplicas": 3}}, "spec.autoScale: ignored: on the edge one process runs"),
+        ({"deployToLayer": "edge", "replicas": 3}, "spec.replicas: the edge runs one process, not 3"),
+        ({"deployToLayer": "edge", "autoScale": {"maxReplicas": 3}}, "spec.autoScale: ignored: the edge runs one "
+        "process"),
         ({"replicas": 20, "autoScale": {"maxReplicas": 3}}, "spec.replicas: starts with 3: autoScale allows 1 to 3"),
-        ({"autoScale": {"minReplicas": 0, "maxReplicas": 3, "standby": 2}}, "spec.autoScale.standby: 2 stay while nobody asks, which is more than minReplicas"),
+        ({"autoScale": {"minReplicas": 0, "maxReplicas": 3, "standby": 2}}, "spec.autoScale.standby: 2 replicas stay "
+        "while idle, which is more than minReplicas"),
         ({"frameworkType": "pytorhc"}, "spec.frameworkType: unknown framework 'pytorhc'; did you mean 'pytorch'?"),
     ],
 )  # fmt: skip
@@ -217,15 +241,16 @@ def test_all_faults_at_once() -> None:
     }  # fmt: skip
     assert faults("InferenceModel", spec, name="Not A Name") == {
         "metadata.name: 'Not A Name' is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'",
-        "spec: unknown field 'nonsense'; valid are " + ", ".join(str(i.alias) for i in InferenceModelSpec.model_fields.values()),
+        "spec: unknown field 'nonsense'; valid are "
+        "" + ", ".join(str(i.alias) for i in InferenceModelSpec.model_fields.values()),
         "spec.deployToLayer: 'moon' is not possible; valid are cloud, edge",
         "spec.frameworkType: required",
-        "spec.manifest[0].version: versions count from 1",
+        "spec.manifest[0].version: version numbers start at 1",
         "spec.manifest[0].downloadURL: required",
         "spec.manifest[0].sha256sum: required, unless insecureSkipVerify is true",
         "spec.manifest[2].version: version 3 is given twice",
         "spec.targetVersion: required, because the manifest has several versions: 3",
-        "spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency to stay within",
+        "spec.batching.batchSize: 'auto' needs spec.timeoutMs, the latency limit",
         "spec.replicas: must be at least 0, not -1",
         "spec.servingPort: must be a whole number, not 'x'",
         "spec.extraNames[1]: 'a' is given twice",

@@ -29,9 +29,9 @@ OLD = signature([tensor()], [LABEL])
         (signature([tensor("input", "FP64", -1, 5)], [LABEL]), ("input 'input' is FP64 [-1, 5], not FP64 [-1, 4]",)),
         (
             signature([tensor("rows")], [LABEL]),
-            ("it takes no input 'input'", "it takes an input 'rows', FP64 [-1, 4]"),
+            ("it has no input 'input'", "it needs an input 'rows', FP64 [-1, 4]"),
         ),
-        (signature([tensor()], [PROBABILITY]), ("it gives no output 'predict'",)),
+        (signature([tensor()], [PROBABILITY]), ("it has no output 'predict'",)),
         (
             signature([tensor()], [tensor("predict", "BYTES", -1)]),
             ("output 'predict' is BYTES [-1], not INT64 [-1]",),

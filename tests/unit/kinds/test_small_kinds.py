@@ -1,7 +1,5 @@
 """Rollout, Monitor, Node, RoleBinding, Workload."""
 
-# ruff: noqa: E501 - in tables, one example is one line
-
 from __future__ import annotations
 
 from typing import Any
@@ -65,27 +63,40 @@ def test_which_way_is_better(analysis: dict[str, Any], upwards: bool) -> None:
         ({"steps": STEPS}, "spec.target: required"),
         ({"target": TARGET}, "spec.steps: required"),
         (_rollout(), "spec.steps: must have at least 1"),
-        (_rollout(*STEPS, target={"kind": "Modle", "name": "iris"}), "spec.target.kind: 'Modle' is not possible; did you mean 'Model'?"),
-        (_rollout(*STEPS, target={"kind": "Node", "name": "iris"}), "spec.target.kind: 'Node' is not possible; valid are Model, InferenceModel, MLGraph"),
-        (_rollout(*STEPS, target={"kind": "Model", "name": "a:b"}), "spec.target.name: 'a:b' is not a name: lower-case letters, digits and '-', at most 63"),
+        (_rollout(*STEPS, target={"kind": "Modle", "name": "iris"}), "spec.target.kind: 'Modle' is not possible; did "
+        "you mean 'Model'?"),
+        (_rollout(*STEPS, target={"kind": "Node", "name": "iris"}), "spec.target.kind: 'Node' is not possible; valid "
+        "are Model, InferenceModel, MLGraph"),
+        (_rollout(*STEPS, target={"kind": "Model", "name": "a:b"}), "spec.target.name: 'a:b' is not a name: "
+        "lower-case letters, digits and '-', at most 63"),
         (_rollout({}), "spec.steps[0]: one of setWeight, pause, analysis is required"),
-        (_rollout({"setWeight": 1, "pause": None}), "spec.steps[0]: only one of setWeight, pause, analysis is possible, not setWeight and pause"),
+        (_rollout({"setWeight": 1, "pause": None}), "spec.steps[0]: only one of setWeight, pause, analysis may be "
+        "set, not setWeight and pause"),
         (_rollout({"setWeight": 101}), "spec.steps[0].setWeight: must be at most 100, not 101"),
         (_rollout({"setWeight": -1}), "spec.steps[0].setWeight: must be at least 0, not -1"),
-        (_rollout({"pause": {"duration": "a while"}}), "spec.steps[0].pause.duration: 'a while' is no duration: write 30s, 5m, 1h30m or 2d"),
+        (_rollout({"pause": {"duration": "a while"}}), "spec.steps[0].pause.duration: 'a while' is not a duration: "
+        "write 30s, 5m, 1h30m or 2d"),
         (_rollout({"pause": {"duration": 30}}), "spec.steps[0].pause.duration: must be a text; quote it: '30'"),
         (_rollout({"pause": {"duration": "0s"}}), "spec.steps[0].pause.duration: must be above 0"),
         (_rollout({"analysis": {"threshold": 1}}), "spec.steps[0].analysis: one of metric, query is required"),
-        (_rollout({"analysis": ANALYSIS | {"query": "up"}}), "spec.steps[0].analysis: only one of metric, query is possible, not metric and query"),
+        (_rollout({"analysis": ANALYSIS | {"query": "up"}}), "spec.steps[0].analysis: only one of metric, query may "
+        "be set, not metric and query"),
         (_rollout({"analysis": {"metric": "reward"}}), "spec.steps[0].analysis: one of threshold, vs is required"),
-        (_rollout({"analysis": ANALYSIS | {"vs": "stable"}}), "spec.steps[0].analysis: only one of threshold, vs is possible, not threshold and vs"),
-        (_rollout({"analysis": ANALYSIS | {"metric": "eror-rate"}}), "spec.steps[0].analysis.metric: 'eror-rate' is not possible; did you mean 'error-rate'?"),
-        (_rollout({"analysis": ANALYSIS | {"threshold": 5}}), "spec.steps[0].analysis.threshold: error-rate is a share: from 0 to 1, not 5"),
-        (_rollout({"analysis": {"metric": "latency-p50", "threshold": 0}}), "spec.steps[0].analysis.threshold: must be above 0, not 0"),
-        (_rollout({"analysis": ANALYSIS | {"tolerance": 0.1}}), "spec.steps[0].analysis.tolerance: only with vs"),
-        (_rollout({"analysis": ANALYSIS | {"higherIsBetter": True}}), "spec.steps[0].analysis.higherIsBetter: only with query: it is known of error-rate"),
+        (_rollout({"analysis": ANALYSIS | {"vs": "stable"}}), "spec.steps[0].analysis: only one of threshold, vs may "
+        "be set, not threshold and vs"),
+        (_rollout({"analysis": ANALYSIS | {"metric": "eror-rate"}}), "spec.steps[0].analysis.metric: 'eror-rate' is "
+        "not possible; did you mean 'error-rate'?"),
+        (_rollout({"analysis": ANALYSIS | {"threshold": 5}}), "spec.steps[0].analysis.threshold: error-rate is a "
+        "share; it must be from 0 to 1, not 5"),
+        (_rollout({"analysis": {"metric": "latency-p50", "threshold": 0}}), "spec.steps[0].analysis.threshold: must "
+        "be above 0, not 0"),
+        (_rollout({"analysis": ANALYSIS | {"tolerance": 0.1}}), "spec.steps[0].analysis.tolerance: only possible with "
+        "vs"),
+        (_rollout({"analysis": ANALYSIS | {"higherIsBetter": True}}), "spec.steps[0].analysis.higherIsBetter: only "
+        "possible with query; for error-rate it is known"),
         (_rollout({"analysis": ANALYSIS | {"count": 0}}), "spec.steps[0].analysis.count: must be at least 1, not 0"),
-        (_rollout({"analysis": ANALYSIS | {"minSamples": 0}}), "spec.steps[0].analysis.minSamples: must be at least 1, not 0"),
+        (_rollout({"analysis": ANALYSIS | {"minSamples": 0}}), "spec.steps[0].analysis.minSamples: must be at least "
+        "1, not 0"),
         (_rollout({"setWieght": 5}), "spec.steps[0]: unknown field 'setWieght'; did you mean 'setWeight'?"),
     ],
 )  # fmt: skip
@@ -95,8 +106,8 @@ def test_a_rollout_that_is_wrong(spec: dict[str, Any], fault: str) -> None:
 
 def test_a_rollout_that_is_odd() -> None:
     assert warnings("Rollout", _rollout({"setWeight": 50}, {"pause": {}}, {"setWeight": 20}, {"setWeight": 40})) == {
-        "spec.steps[2].setWeight: 20 is below 50 of an earlier step",
-        "spec.steps[3].setWeight: 40 is below 50 of an earlier step",
+        "spec.steps[2].setWeight: 20 is below 50, the weight of an earlier step",
+        "spec.steps[3].setWeight: 40 is below 50, the weight of an earlier step",
     }
     assert warnings("Rollout", _rollout({"analysis": ANALYSIS | {"count": 2, "failureLimit": 2}})) == {
         "spec.steps[0].analysis.failureLimit: with 2 measurements the analysis can never fail"
@@ -113,7 +124,7 @@ def test_all_faults_of_a_rollout_at_once() -> None:
     assert faults("Rollout", _rollout({"setWeight": "x"}, {}, {"analysis": {"metric": "reward", "threshold": 2}})) == {
         "spec.steps[0].setWeight: must be a whole number, not 'x'",
         "spec.steps[1]: one of setWeight, pause, analysis is required",
-        "spec.steps[2].analysis.threshold: reward is a share: from 0 to 1, not 2",
+        "spec.steps[2].analysis.threshold: reward is a share; it must be from 0 to 1, not 2",
     }
     assert faults("Rollout", _rollout({"setWeight": 101}, target={"kind": "x"})) == {
         "spec.steps[0].setWeight: must be at most 100, not 101",
@@ -127,10 +138,10 @@ def test_monitors() -> None:
     assert warnings("Monitor", {"modelName": "iris", "tool": "tensorboard"}) == set()
     assert faults("Monitor", {}) == {"spec.modelName: required"}
     assert faults("Monitor", {"modelName": "iris", "tool": "Tensor Board"}) == {
-        "spec.tool: 'Tensor Board' is no tool: a lower-case word such as tensorboard"
+        "spec.tool: 'Tensor Board' is not a valid tool name; expected a lower-case word such as tensorboard"
     }
     assert warnings("Monitor", {"modelName": "iris", "tool": "tensorbord"}) == {
-        "spec.tool: unknown tool 'tensorbord', so scalars are shown; did you mean 'tensorboard'?"
+        "spec.tool: unknown tool 'tensorbord', so the built-in viewer is used; did you mean 'tensorboard'?"
     }
 
 
@@ -151,11 +162,13 @@ def test_nodes(address: str) -> None:
     [
         ({}, "spec.layer: required"),
         ({"layer": "clod"}, "spec.layer: 'clod' is not possible; did you mean 'cloud'?"),
-        (NODE | {"address": "http://host"}, "spec.address: 'http://host' is no address: host or host:port"),
+        (NODE | {"address": "http://host"}, "spec.address: 'http://host' is not an address; expected host or "
+        "host:port"),
         (NODE | {"capabilities": ["gpus", "gpus"]}, "spec.capabilities[1]: 'gpus' is given twice"),
-        (NODE | {"memory": "much"}, "spec.memory: 'much' is no amount: write 2, 0.5, 500m, 512Mi or 4Gi"),
+        (NODE | {"memory": "much"}, "spec.memory: 'much' is not a quantity: write 2, 0.5, 500m, 512Mi or 4Gi"),
         (NODE | {"gpus": -1}, "spec.gpus: must be at least 0, not -1"),
-        (NODE | {"labels": {}}, "spec: unknown field 'labels'; valid are layer, address, capabilities, cpu, memory, gpus"),
+        (NODE | {"labels": {}}, "spec: unknown field 'labels'; valid are layer, address, capabilities, cpu, memory, "
+        "gpus"),
     ],
 )  # fmt: skip
 def test_a_node_that_is_wrong(spec: dict[str, Any], fault: str) -> None:
@@ -165,7 +178,7 @@ def test_a_node_that_is_wrong(spec: dict[str, Any], fault: str) -> None:
 def test_a_node_that_is_odd() -> None:
     assert warnings("Node", {"layer": "edge", "capabilities": ["gpu"], "gpus": 1}) == {
         "spec.capabilities[0]: unknown capability 'gpu'; did you mean 'gpus'?",
-        "spec.gpus: not used, because capabilities do not hold 'gpus'",
+        "spec.gpus: not used, because capabilities do not include 'gpus'",
     }
 
 
@@ -196,23 +209,29 @@ def test_what_a_binding_speaks_of(target: dict[str, str], read: tuple[str, str])
     [
         ({"subjects": []}, "spec.subjects: must have at least 1"),
         ({"subjects": ["ada", "ada"]}, "spec.subjects[1]: 'ada' is given twice"),
-        ({"subjects": ["group:"]}, "spec.subjects[0]: 'group:' is nobody: a principal's name, group:<name> or '*'"),
-        ({"subjects": ["a b"]}, "spec.subjects[0]: 'a b' is nobody: a principal's name, group:<name> or '*'"),
-        ({"subjects": [""]}, "spec.subjects[0]: '' is nobody: a principal's name, group:<name> or '*'"),
+        ({"subjects": ["group:"]}, "spec.subjects[0]: 'group:' is not a valid subject; expected a principal's name, "
+        "group:<name> or '*'"),
+        ({"subjects": ["a b"]}, "spec.subjects[0]: 'a b' is not a valid subject; expected a principal's name, "
+        "group:<name> or '*'"),
+        ({"subjects": [""]}, "spec.subjects[0]: '' is not a valid subject; expected a principal's name, group:<name> "
+        "or '*'"),
         ({"verbs": []}, "spec.verbs: must have at least 1"),
         ({"verbs": ["read", "read"]}, "spec.verbs[1]: 'read' is given twice"),
         ({"verbs": ["reed"]}, "spec.verbs[0]: 'reed' is not possible; did you mean 'read'?"),
-        ({"target": {}}, "spec.target: needs a model or a namespace; for all of this one write namespace: default"),
-        ({"target": {"alias": "prod", "namespace": "default"}}, "spec.target.alias: needs the model that it is an alias of"),
+        ({"target": {}}, "spec.target: needs a model or a namespace; for this whole namespace write namespace: "
+        "default"),
+        ({"target": {"alias": "prod", "namespace": "default"}}, "spec.target.alias: needs model, the model that the "
+        "alias belongs to"),
         ({"target": {"model": "iris", "alias": "v3"}}, "spec.target.alias: 'v3' is a version, not an alias"),
-        ({"target": {"namespace": "other"}}, "spec.target.namespace: must be 'default', as a binding speaks of its own namespace only"),
-        ({"target": {"namespace": "A B"}}, "spec.target.namespace: 'A B' is not a name of a namespace"),
+        ({"target": {"namespace": "other"}}, "spec.target.namespace: must be 'default', since a binding applies to "
+        "its own namespace only"),
+        ({"target": {"namespace": "A B"}}, "spec.target.namespace: 'A B' is not a valid namespace name"),
         ({"target": {"modle": "iris"}}, "spec.target: unknown field 'modle'; did you mean 'model'?"),
     ],
 )  # fmt: skip
 def test_a_binding_that_is_wrong(fields: dict[str, Any], fault: str) -> None:
     extra = (
-        {"spec.target.alias: needs the model that it is an alias of"}
+        {"spec.target.alias: needs model, the model that the alias belongs to"}
         if fields.get("target") == {"alias": "prod"}
         else set()
     )
@@ -237,7 +256,7 @@ WORKLOAD: dict[str, Any] = {
 
 def test_a_workload_names_secrets_and_holds_none() -> None:
     assert faults("Workload", WORKLOAD) == set()
-    assert faults("Workload", WORKLOAD | {"env": {"TOKEN": "x"}}) == {"spec.secretEnv.TOKEN: is given in env, too"}
+    assert faults("Workload", WORKLOAD | {"env": {"TOKEN": "x"}}) == {"spec.secretEnv.TOKEN: is also set in env"}
     assert faults("Workload", WORKLOAD | {"secretEnv": {"TOKEN": "hunter2"}}) == {
         "spec.secretEnv.TOKEN: must be an object"
     }

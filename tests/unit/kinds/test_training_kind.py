@@ -69,32 +69,47 @@ def test_what_is_fine(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"version": ""}, "spec: has nothing to run: give version, image, command, or templates in replicaSpecs"),
-        ({"version": "0"}, "spec.version: versions count from 1"),
+        ({"version": ""}, "spec: has nothing to run: set version, image, command, or templates in replicaSpecs"),
+        ({"version": "0"}, "spec.version: version numbers start at 1"),
         ({"deployToLayer": "egde"}, "spec.deployToLayer: 'egde' is not possible; did you mean 'edge'?"),
-        ({"replicas": 0}, "spec.replicas: has no replicas at all; at least 1 is needed"),
+        ({"replicas": 0}, "spec.replicas: has no replicas; at least 1 is needed"),
         ({"replicas": -1}, "spec.replicas: must be at least 0, not -1"),
-        ({"replicaSpecs": {}}, "spec.replicaSpecs: has no replicas at all; at least 1 is needed"),
-        ({"tfReplicaSpecs": {"Worker": {"replicas": 0}, "PS": {"replicas": 0}}}, "spec.tfReplicaSpecs: has no replicas at all; at least 1 is needed"),
-        ({"tfReplicaSpecs": {"Wroker": {}}}, "spec.tfReplicaSpecs: unknown replica type 'Wroker'; did you mean 'Worker'?"),
-        ({"tfReplicaSpecs": {"worker": {}}}, "spec.tfReplicaSpecs: unknown replica type 'worker'; did you mean 'Worker'?"),
-        ({"tfReplicaSpecs": {"Boss": {}}}, "spec.tfReplicaSpecs: unknown replica type 'Boss'; types are Chief, Master, Worker, PS, Evaluator"),
-        ({"replicaSpecs": {"Chief": {}, "Master": {}}}, "spec.replicaSpecs: has both Chief and Master; they are two names of one"),
-        ({"replicaSpecs": {"Chief": {"replicas": 2}}}, "spec.replicaSpecs.Chief.replicas: there is one Chief, not 2"),
-        ({"replicaSpecs": {"PS": {}}}, "spec.replicaSpecs: needs a Chief, Master or Worker: the success of one is the job's"),
-        ({"replicaSpecs": {"Worker": {"replicas": -1}}}, "spec.replicaSpecs.Worker.replicas: must be at least 0, not -1"),
-        ({"replicaSpecs": {"Worker": {"restartPolicy": "Sometimes"}}}, "spec.replicaSpecs.Worker.restartPolicy: 'Sometimes' is not possible; valid are Never, OnFailure, Always, ExitCode"),
+        ({"replicaSpecs": {}}, "spec.replicaSpecs: has no replicas; at least 1 is needed"),
+        ({"tfReplicaSpecs": {"Worker": {"replicas": 0}, "PS": {"replicas": 0}}}, "spec.tfReplicaSpecs: has no "
+        "replicas; at least 1 is needed"),
+        ({"tfReplicaSpecs": {"Wroker": {}}}, "spec.tfReplicaSpecs: unknown replica type 'Wroker'; did you mean "
+        "'Worker'?"),
+        ({"tfReplicaSpecs": {"worker": {}}}, "spec.tfReplicaSpecs: unknown replica type 'worker'; did you mean "
+        "'Worker'?"),
+        ({"tfReplicaSpecs": {"Boss": {}}}, "spec.tfReplicaSpecs: unknown replica type 'Boss'; types are Chief, "
+        "Master, Worker, PS, Evaluator"),
+        ({"replicaSpecs": {"Chief": {}, "Master": {}}}, "spec.replicaSpecs: has both Chief and Master, which are two "
+        "names of the same type"),
+        ({"replicaSpecs": {"Chief": {"replicas": 2}}}, "spec.replicaSpecs.Chief.replicas: must be at most 1, not 2"),
+        ({"replicaSpecs": {"PS": {}}}, "spec.replicaSpecs: needs a Chief, Master or Worker, which decides whether the "
+        "job succeeds"),
+        ({"replicaSpecs": {"Worker": {"replicas": -1}}}, "spec.replicaSpecs.Worker.replicas: must be at least 0, not "
+        "-1"),
+        ({"replicaSpecs": {"Worker": {"restartPolicy": "Sometimes"}}}, "spec.replicaSpecs.Worker.restartPolicy: "
+        "'Sometimes' is not possible; valid are Never, OnFailure, Always, ExitCode"),
         ({"replicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}}, "spec.replicaSpecs.Worker.template.spec.containers: must have at least 1"),
-        ({"replicaSpecs": {"Worker": {"replcas": 1}}}, "spec.replicaSpecs.Worker: unknown field 'replcas'; did you mean 'replicas'?"),
-        ({"replicas": 1, "tfReplicaSpecs": {"Worker": {}}}, "spec: tfReplicaSpecs and replicas say the same; give one of them"),
-        ({"replicaSpecs": {"Worker": {}}, "tfReplicaSpecs": {"Worker": {}}}, "spec: replicaSpecs and tfReplicaSpecs say the same; give one of them"),
-        ({"successPolicy": "AllWorkers", "replicaSpecs": {"Chief": {}}}, "spec.successPolicy: AllWorkers needs at least one Worker"),
+        ({"replicaSpecs": {"Worker": {"replcas": 1}}}, "spec.replicaSpecs.Worker: unknown field 'replcas'; did you "
+        "mean 'replicas'?"),
+        ({"replicas": 1, "tfReplicaSpecs": {"Worker": {}}}, "spec: tfReplicaSpecs and replicas have the same meaning; "
+        "set only one of them"),
+        ({"replicaSpecs": {"Worker": {}}, "tfReplicaSpecs": {"Worker": {}}}, "spec: replicaSpecs and tfReplicaSpecs "
+        "have the same meaning; set only one of them"),
+        ({"successPolicy": "AllWorkers", "replicaSpecs": {"Chief": {}}}, "spec.successPolicy: AllWorkers needs at "
+        "least one Worker"),
         ({"dataset": {}}, "spec.dataset: one of s3, http, path is required"),
-        ({"dataset": {"path": "/d", "s3": {"bucket": "abc"}}}, "spec.dataset: only one of s3, http, path is possible, not s3 and path"),
-        ({"dataset": {"path": "data"}}, "spec.dataset.path: 'data' is no absolute path"),
+        ({"dataset": {"path": "/d", "s3": {"bucket": "abc"}}}, "spec.dataset: only one of s3, http, path may be set, "
+        "not s3 and path"),
+        ({"dataset": {"path": "data"}}, "spec.dataset.path: 'data' is not an absolute path"),
         ({"dataset": {"s3": {}}}, "spec.dataset.s3.bucket: required"),
-        ({"dataset": {"s3": {"bucket": "A"}}}, "spec.dataset.s3.bucket: 'A' is no bucket: 3 to 63 lower-case letters, digits, '-' and '.'"),
-        ({"dataset": {"http": {"url": "s3://b/k"}}}, "spec.dataset.http.url: is no URL; it starts with http:// or https://"),
+        ({"dataset": {"s3": {"bucket": "A"}}}, "spec.dataset.s3.bucket: 'A' is not a bucket name; expected 3 to 63 "
+        "lower-case letters, digits, '-' and '.'"),
+        ({"dataset": {"http": {"url": "s3://b/k"}}}, "spec.dataset.http.url: is not a valid URL; expected http:// or "
+        "https://"),
         ({"backoffLimit": -1}, "spec.backoffLimit: must be at least 0, not -1"),
         ({"cleanPodPolicy": "Nothing"}, "spec.cleanPodPolicy: 'Nothing' is not possible; valid are Running, All, None"),
         ({"ttlSecondsAfterFinished": -1}, "spec.ttlSecondsAfterFinished: must be at least 0, not -1"),
@@ -117,9 +132,11 @@ def test_what_is_odd() -> None:
     assert warnings("TrainingJob", spec, Context()) == {
         "spec.image: this engine runs no container images; the job cannot run here",
         "spec.gpu: this engine has no GPUs; it stays not ready",
-        "spec.frameworkType: unknown framework 'cobolt'; known are sklearn, xgboost, lightgbm, onnx, tensorflow, pytorch, mlflow, python",
-        "spec.dataset.http: has no sha256sum, so what is fetched is not verified",
-        "spec.replicaSpecs.Worker.template.spec.containers[0].image: this engine runs no container images; the job cannot run here",
+        "spec.frameworkType: unknown framework 'cobolt'; known are sklearn, xgboost, lightgbm, onnx, tensorflow, "
+        "pytorch, mlflow, python",
+        "spec.dataset.http: has no sha256sum, so the download is not verified",
+        "spec.replicaSpecs.Worker.template.spec.containers[0].image: this engine runs no container images; the job "
+        "cannot run here",
         "spec.replicaSpecs.Worker.gpu: this engine has no GPUs; it stays not ready",
     }
 
@@ -130,5 +147,5 @@ def test_all_faults_at_once() -> None:
         "spec.suspend: must be true or false, not 1",
         "spec.dataset: one of s3, http, path is required",
         "spec.replicaSpecs: unknown replica type 'Boss'; types are Chief, Master, Worker, PS, Evaluator",
-        "spec.replicaSpecs.Chief.replicas: there is one Chief, not 2",
+        "spec.replicaSpecs.Chief.replicas: must be at most 1, not 2",
     }

@@ -18,16 +18,18 @@ def faults(spec: dict[str, Any]) -> set[str]:
 
 def test_what_answers_is_asked_by_a_name() -> None:
     assert faults(ANSWERS | {"protocol": "seldon", "workingDir": "/srv"}) == set()
-    assert faults({**ANSWERS, "model": ""}) == {"spec.model: is needed with purpose answer, and with no other"}
+    assert faults({**ANSWERS, "model": ""}) == {
+        "spec.model: required with purpose answer, and not possible with others"
+    }
 
 
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("protocol", "v2", "is for purpose answer only"),
-        ("model", "m", "is needed with purpose answer, and with no other"),
-        ("workingDir", "/srv", "is for purposes answer and train only"),
-        ("readyPath", "/", "is needed with purpose show, and with no other"),
+        ("protocol", "v2", "only possible with purpose answer"),
+        ("model", "m", "required with purpose answer, and not possible with others"),
+        ("workingDir", "/srv", "only possible with purposes answer and train"),
+        ("readyPath", "/", "required with purpose show, and not possible with others"),
     ],
 )
 def test_what_serves_has_nothing_of_what_others_have(field: str, value: str, said: str) -> None:
@@ -43,7 +45,7 @@ TRAINS: dict[str, Any] = {
 
 def test_a_task_is_done_once_by_one_process() -> None:
     assert faults(TRAINS) == set()
-    again = "spec: a task is done by one process, and whether again is for its job to say"
+    again = "spec: a task has one process, and its job decides about restarts"
     assert faults({**TRAINS, "replicas": 2}) == faults({**TRAINS, "restart": "Always"}) == {again}
 
 

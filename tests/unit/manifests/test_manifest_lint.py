@@ -81,7 +81,7 @@ def test_the_spec_must_be_an_object() -> None:
 @pytest.mark.parametrize("kind", ["Workload", "Revision"])
 def test_what_the_plane_writes_itself_is_not_for_files(kind: str) -> None:
     (fault,) = faults(f"{HEAD}kind: {kind}\nmetadata: {{name: a}}\n")
-    assert fault == f"kind: {kind} is internal: the plane writes it, people only read it"
+    assert fault == f"kind: {kind} is internal: only the plane writes it, users can read it"
 
 
 def test_what_an_engine_lacks_is_a_warning_for_that_home_only() -> None:
@@ -102,7 +102,7 @@ spec:
 def test_one_object_twice_is_a_warning() -> None:
     model = f"{HEAD}kind: Model\nmetadata: {{name: a}}\n"
     assert warnings(f"{model}---\n{model}") == [
-        "metadata.name: Model/a is also in file.yaml:1; applied in this order, the last one stays"
+        "metadata.name: Model/a is also in file.yaml:1; applied in this order, the last one wins"
     ]
     elsewhere = f"{HEAD}kind: Model\nmetadata: {{name: a, namespace: other}}\n"
     assert warnings(f"{model}---\n{elsewhere}") == []

@@ -180,9 +180,9 @@ def test_lists_are_their_items() -> None:
     [
         ("a: [\n", "not readable YAML: did not find expected node content while parsing a flow node, line 2, column 1"),
         ("a: 1\na: 2\n", "not readable YAML: the key 'a' is repeated, line 2, column 1"),
-        ("on: 1\n", "not readable YAML: the key 'on' is no text; quote it, line 1, column 1"),
-        ("a:\n\tb: 1\n", "not readable YAML: a tab; indent with blanks, line 2, column 1"),
-        (b"\x80\x04K\x01.", "not text: byte 1 is no UTF-8"),
+        ("on: 1\n", "not readable YAML: the key 'on' is not a text; quote it, line 1, column 1"),
+        ("a:\n\tb: 1\n", "not readable YAML: a tab; indent with spaces, line 2, column 1"),
+        (b"\x80\x04K\x01.", "not text: byte 1 is not UTF-8"),
         ("a: \x00", "not text: character 4 is a control character"),
         ("a: &x 1\nb: *x\n", "not readable YAML: aliases are not supported, line 2, column 4"),
         ('{"a": 1, "a": 2}', "not readable JSON: the key 'a' is repeated"),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from mizzen.manifests import strict_yaml
-from mizzen.patches.json_patch import DEPTH, MOST_OPERATIONS, copies, patched
+from mizzen.patches.json_patch import DEPTH, MOST_OPERATIONS, apply_patch, copies
 from tests.support.examples import examples
 from tests.unit.patches.documents import OBJECTS, VALUES
 
@@ -65,7 +65,7 @@ def known_difference(document: Any, patch: list[dict[str, Any]]) -> bool:
 @settings(max_examples=examples(400))
 @given(OBJECTS, st.lists(operations(), min_size=1, max_size=4))
 def test_agrees_with_an_independent_implementation(document: Any, patch: list[dict[str, Any]]) -> None:
-    ours = outcome(patched, document, patch, (Invalid, BadRequest))
+    ours = outcome(apply_patch, document, patch, (Invalid, BadRequest))
     if known_difference(document, patch):
         return
     theirs = outcome(
@@ -77,7 +77,7 @@ def test_agrees_with_an_independent_implementation(document: Any, patch: list[di
 @given(OBJECTS, st.lists(operations(), max_size=4))
 def test_all_or_nothing(document: Any, patch: list[dict[str, Any]]) -> None:
     before = copy.deepcopy((document, patch))
-    outcome(patched, document, patch, (Invalid, BadRequest))
+    outcome(apply_patch, document, patch, (Invalid, BadRequest))
     assert exact((document, patch)) == exact(before)
 
 
@@ -94,7 +94,7 @@ def test_all_or_nothing(document: Any, patch: list[dict[str, Any]]) -> None:
     ],
 )
 def test_what_the_rfc_says(document: Any, patch: Any, result: Any) -> None:
-    assert exact(patched(document, patch)) == exact(result)
+    assert exact(apply_patch(document, patch)) == exact(result)
 
 
 @pytest.mark.parametrize(
@@ -102,16 +102,16 @@ def test_what_the_rfc_says(document: Any, patch: Any, result: Any) -> None:
     [
         ([{"op": "test", "path": "/a", "value": True}], "/a is not true"),
         ([{"op": "remove", "path": "/x/y"}], "there is no /x"),
-        ([{"op": "add", "path": "/l/5", "value": 1}], "a list of 2 has no place 5"),
-        ([{"op": "remove", "path": "/l/-"}], "'-' is no place"),
-        ([{"op": "replace", "path": "/l/01", "value": 1}], "'01' is no place"),
+        ([{"op": "add", "path": "/l/5", "value": 1}], "a list of 2 has no index 5"),
+        ([{"op": "remove", "path": "/l/-"}], "'-' is not a list index"),
+        ([{"op": "replace", "path": "/l/01", "value": 1}], "'01' is not a list index"),
         ([{"op": "move", "from": "/o", "path": "/o/p"}], "cannot be moved into itself"),
         ([{"op": "add", "path": "/a/b", "value": 1}], "/a is neither an object nor a list"),
     ],
 )
 def test_what_does_not_fit_is_told(patch: Any, message: str) -> None:
     with pytest.raises(Invalid, match=message):
-        patched({"a": 1, "l": [1, 2], "o": {}}, patch)
+        apply_patch({"a": 1, "l": [1, 2], "o": {}}, patch)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_what_does_not_fit_is_told(patch: Any, message: str) -> None:
 )  # fmt: skip
 def test_what_is_no_patch(patch: Any) -> None:
     with pytest.raises(BadRequest):
-        patched({"a": 1}, patch)
+        apply_patch({"a": 1}, patch)
 
 
 @pytest.mark.parametrize(
@@ -133,19 +133,19 @@ def test_what_is_no_patch(patch: Any) -> None:
     [
         ({"x": ["a"] * 8}, [{"op": "copy", "from": "/x", "path": "/x/0"}] * 60, "operation 16 .* copies more than 3,1"),
         ({"x": [0] * 20_000}, [{"op": "copy", "from": "/x", "path": "/y"}] * 1000, "operation 78 .* copies more than"),
-        ({"x": [0] * 200_000}, [{"op": "add", "path": "/x/0", "value": 0}] * 1000, "operation 499 .* items of lists"),
-        ({"x": [0] * 200_000}, [{"op": "remove", "path": "/x/0"}] * 1000, "items of lists"),
-        ({"x": [0] * 200_000}, [{"op": "move", "from": "/x/0", "path": "/x/1"}] * 1000, "items of lists"),
+        ({"x": [0] * 200_000}, [{"op": "add", "path": "/x/0", "value": 0}] * 1000, "operation 499 .* list items"),
+        ({"x": [0] * 200_000}, [{"op": "remove", "path": "/x/0"}] * 1000, "list items"),
+        ({"x": [0] * 200_000}, [{"op": "move", "from": "/x/0", "path": "/x/1"}] * 1000, "list items"),
     ],
 )
 def test_a_short_patch_cannot_make_much_work(document: Any, patch: Any, message: str) -> None:
     with pytest.raises(TooLarge, match=message):
-        patched(document, patch)
+        apply_patch(document, patch)
 
 
 def test_lists_as_long_as_any_of_ours_may_be_changed_at_their_front() -> None:
     patch = [{"op": "add", "path": "/x/0", "value": 0}] * (MOST_OPERATIONS // 2)
-    assert patched({"x": [0] * 10_000}, patch) == {"x": [0] * (10_000 + len(patch))}
+    assert apply_patch({"x": [0] * 10_000}, patch) == {"x": [0] * (10_000 + len(patch))}
 
 
 def nested(times: int) -> list[dict[str, Any]]:
@@ -161,19 +161,19 @@ def nested(times: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("times", [DEPTH, 3000])
 def test_no_patch_nests_deeper_than_a_body_may(times: int) -> None:
     assert DEPTH == strict_yaml.DEPTH
-    document: Any = patched({"x": {}}, nested(DEPTH - 1))
+    document: Any = apply_patch({"x": {}}, nested(DEPTH - 1))
     for _ in range(DEPTH):
         (document,) = document.values()
     assert document == {}
-    with pytest.raises(Invalid, match="makes more than 100 levels"):
-        patched({"x": {}}, nested(times))
-    with pytest.raises(Invalid, match="does not fit: it makes more than 100 levels"):
-        patched({"x": {}}, [*nested(times + 1), {"op": "copy", "from": "/x", "path": "/z"}])
+    with pytest.raises(Invalid, match="produces more than 100 levels"):
+        apply_patch({"x": {}}, nested(times))
+    with pytest.raises(Invalid, match="does not fit: it produces more than 100 levels"):
+        apply_patch({"x": {}}, [*nested(times + 1), {"op": "copy", "from": "/x", "path": "/z"}])
 
 
 def test_what_is_copied_is_another() -> None:
     patch = [{"op": "copy", "from": "/a", "path": "/b"}, {"op": "add", "path": "/b/é", "value": "\ud800"}]
-    assert patched({"a": {"c": [1.5, None, True]}}, patch) == {
+    assert apply_patch({"a": {"c": [1.5, None, True]}}, patch) == {
         "a": {"c": [1.5, None, True]}, "b": {"c": [1.5, None, True], "é": "\ud800"},
     }  # fmt: skip
     assert copies(patch)

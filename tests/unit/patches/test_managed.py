@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.patches import field_sets, managed_fields
-from mizzen.patches.managed_fields import Clashes, Manager
+from mizzen.patches.managed_fields import FieldConflicts, Manager
 from tests.support.examples import examples
 from tests.unit.patches.documents import OBJECTS
 
@@ -140,16 +140,16 @@ def test_a_history_of_writes_agrees_with_the_reference(writes: list[tuple[str, s
     managers: tuple[Manager, ...] = ()
     for number, (how, by, document) in enumerate(writes):
         if how == "update":
-            managers = managed_fields.updated(live, managers, document, by, time=str(number))
+            managers = managed_fields.update(live, managers, document, by, time=str(number))
             live = document
             reference.update(table(document), by)
         else:
             before = copy.deepcopy(live)
             try:
-                live, managers = managed_fields.applied(
+                live, managers = managed_fields.apply(
                     live, managers, document, by, time=str(number), force=how == "force"
                 )
-            except Clashes:
+            except FieldConflicts:
                 assert how == "apply"
                 assert not reference.apply(table(document), by, force=False)
                 assert live == before
@@ -166,28 +166,28 @@ def test_applying_the_same_again_changes_nothing(writes: list[tuple[str, str, di
     live: dict[str, Any] = {}
     managers: tuple[Manager, ...] = ()
     for _, by, wanted in writes:
-        live, managers = managed_fields.applied(live, managers, wanted, by, time="1", force=True)
-    once = managed_fields.applied(live, managers, document, "ann", time="2", force=True)
-    assert managed_fields.applied(*once, document, "ann", time="3", force=False) == once
+        live, managers = managed_fields.apply(live, managers, wanted, by, time="1", force=True)
+    once = managed_fields.apply(live, managers, document, "ann", time="2", force=True)
+    assert managed_fields.apply(*once, document, "ann", time="3", force=False) == once
 
 
 def test_a_conflict_names_the_field_and_its_owner() -> None:
-    live, managers = managed_fields.applied({}, (), {"spec": {"replicas": 1, "env": [1]}}, "ann", time="1", force=False)
-    with pytest.raises(Clashes) as caught:
-        managed_fields.applied(live, managers, {"spec": {"replicas": 2, "env": [1]}}, "bob", time="2", force=False)
+    live, managers = managed_fields.apply({}, (), {"spec": {"replicas": 1, "env": [1]}}, "ann", time="1", force=False)
+    with pytest.raises(FieldConflicts) as caught:
+        managed_fields.apply(live, managers, {"spec": {"replicas": 2, "env": [1]}}, "bob", time="2", force=False)
     [clash] = caught.value.clashes
     assert (clash.path, clash.owner.name) == (("spec", "replicas"), "ann")
 
 
 def test_force_takes_a_field_and_what_its_owner_leaves_out_then_stays() -> None:
-    live, managers = managed_fields.applied({}, (), {"spec": {"replicas": 1, "x": 1}}, "ann", time="1", force=False)
-    live, managers = managed_fields.applied(live, managers, {"spec": {"replicas": 2}}, "bob", time="2", force=True)
-    live, managers = managed_fields.applied(live, managers, {"spec": {"y": 1}}, "ann", time="3", force=False)
+    live, managers = managed_fields.apply({}, (), {"spec": {"replicas": 1, "x": 1}}, "ann", time="1", force=False)
+    live, managers = managed_fields.apply(live, managers, {"spec": {"replicas": 2}}, "bob", time="2", force=True)
+    live, managers = managed_fields.apply(live, managers, {"spec": {"y": 1}}, "ann", time="3", force=False)
     assert live == {"spec": {"replicas": 2, "y": 1}}
 
 
 def test_the_wire_form_is_that_of_kubernetes() -> None:
-    _, managers = managed_fields.applied(
+    _, managers = managed_fields.apply(
         {}, (), {"metadata": {"labels": {"a": "b"}}, "spec": {"dag": {}, "n": [1]}}, "ann", time="2026-01-01T00:00:00Z",
         force=False,
     )  # fmt: skip
@@ -214,16 +214,16 @@ def test_keys_and_values_of_lists_stand_for_their_list() -> None:
 
 def test_of_many_updaters_the_oldest_become_one() -> None:
     live: dict[str, Any] = {}
-    live, managers = managed_fields.applied(live, (), {"applied": 1}, "ann", time="00", force=False)
+    live, managers = managed_fields.apply(live, (), {"applied": 1}, "ann", time="00", force=False)
     for number in range(1, 14):
         before, live = live, {**live, f"f{number:02}": 1}
-        managers = managed_fields.updated(before, managers, live, f"tool-{number:02}", time=f"{number:02}")
+        managers = managed_fields.update(before, managers, live, f"tool-{number:02}", time=f"{number:02}")
     held = {(one.name, str(one.operation)): (one.time, {*one.owned}) for one in managers}
     assert held.pop(("ann", "Apply")) == ("00", {("applied",)}), "who applies is told apart always"
     assert held.pop(("ancient-changes", "Update")) == ("04", {(f"f{number:02}",) for number in range(1, 5)})
     assert held == {(f"tool-{number:02}", "Update"): (f"{number:02}", {(f"f{number:02}",)}) for number in range(5, 14)}
-    with pytest.raises(Clashes):
-        managed_fields.applied(live, managers, {"f01": 2}, "ann", time="20", force=False)
+    with pytest.raises(FieldConflicts):
+        managed_fields.apply(live, managers, {"f01": 2}, "ann", time="20", force=False)
 
 
 def test_who_wrote_through_a_subresource_is_read_apart() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from mizzen.patches.merge_patch import merged
+from mizzen.patches.merge_patch import merge
 from tests.unit.patches.documents import OBJECTS, VALUES
 
 EXAMPLES_OF_THE_RFC: list[tuple[Any, Any, Any]] = [
@@ -30,7 +30,7 @@ EXAMPLES_OF_THE_RFC: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize(("document", "patch", "result"), EXAMPLES_OF_THE_RFC)
 def test_the_examples_of_the_rfc(document: Any, patch: Any, result: Any) -> None:
-    assert merged(document, patch) == result
+    assert merge(document, patch) == result
 
 
 def reference(document: Any, patch: Any) -> Any:
@@ -58,11 +58,11 @@ def reference(document: Any, patch: Any) -> Any:
 @given(VALUES, VALUES)
 def test_agrees_with_the_reference_and_changes_no_argument(document: Any, patch: Any) -> None:
     before = copy.deepcopy((document, patch))
-    assert merged(document, patch) == reference(document, patch)
+    assert merge(document, patch) == reference(document, patch)
     assert (document, patch) == before
 
 
 @given(OBJECTS, OBJECTS)
 def test_twice_is_once(document: Any, patch: Any) -> None:
-    once = merged(document, patch)
-    assert merged(once, patch) == once
+    once = merge(document, patch)
+    assert merge(once, patch) == once

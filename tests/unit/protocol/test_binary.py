@@ -38,19 +38,19 @@ def test_bytes_follow_in_the_order_of_the_inputs() -> None:
 @pytest.mark.parametrize(
     ("inputs", "data", "error"),
     [
-        ([X], b"1234567", "inputs[0].parameters.binary_data_size: 8 bytes, of which 7 came"),
-        ([X], b"123456789", "the body has 1 bytes more than its inputs say"),
-        ([X, {**X, "name": "y"}], b"12345678", "inputs[1].parameters.binary_data_size: 8 bytes, of which 0 came"),
+        ([X], b"1234567", "inputs[0].parameters.binary_data_size: 8 bytes, but only 7 arrived"),
+        ([X], b"123456789", "the body has 1 bytes more than its inputs announce"),
+        ([X, {**X, "name": "y"}], b"12345678", "inputs[1].parameters.binary_data_size: 8 bytes, but only 0 arrived"),
         ([{**X, "data": [1, 2]}], b"12345678", "inputs[0]: has both data and parameters.binary_data_size"),
-        ([{**X, "parameters": {}}], b"", "inputs[0].data: is missing, and so is parameters.binary_data_size"),
+        ([{**X, "parameters": {}}], b"", "inputs[0].data and parameters.binary_data_size are both missing"),
         ([{**X, "parameters": {"binary_data_size": -1}}], b"", "expected a number of bytes"),
         ([{**X, "parameters": {"binary_data_size": True}}], b"1", "expected a number of bytes"),
         ([{**X, "parameters": {"binary_data_size": "8"}}], b"12345678", "expected a number of bytes"),
         ([{**X, "parameters": None, "data": 7}], b"", "inputs[0].data: expected a list"),
-        ([X, X], b"12345678" * 2, "inputs[1].name: 'x' is there twice"),
+        ([X, X], b"12345678" * 2, "inputs[1].name: 'x' is used twice"),
         ([{**X, "shape": [2**31, 2]}], b"12345678", "inputs[0].shape: more than 2147483648 elements"),
         ([{**X, "datatype": "FP8"}], b"12345678", "inputs[0].datatype: expected one of BOOL"),
-        ([], b"", "inputs: expected a list with at least one tensor"),
+        ([], b"", "inputs: expected a list of 1 to 1024 tensors"),
     ],
 )
 def test_what_does_not_fit_is_named(inputs: list[Any], data: bytes, error: str) -> None:
@@ -95,7 +95,7 @@ def test_garbage_is_a_fault_of_the_caller(body: bytes, length: int) -> None:
 )
 def test_which_outputs_are_wanted_as_bytes(parameters: Any, outputs: Any, raw: Any) -> None:
     asked = None if outputs is None else [v2.RequestedOutput(**output) for output in outputs]
-    assert binary.raw_outputs(parameters, asked) == raw
+    assert binary.raw_outputs_of(parameters, asked) == raw
 
 
 @pytest.mark.parametrize(
@@ -103,20 +103,20 @@ def test_which_outputs_are_wanted_as_bytes(parameters: Any, outputs: Any, raw: A
     [
         ({"binary_data_output": 1}, {}, "parameters.binary_data_output: expected true or false"),
         (None, {"binary_data": "yes"}, "outputs[0].parameters.binary_data: expected true or false"),
-        (None, {"classification": 3}, "outputs[0].parameters.classification: is not offered here"),
-        (None, {"shared_memory_region": "a"}, "outputs[0].parameters.shared_memory_region: is not offered here"),
+        (None, {"classification": 3}, "outputs[0].parameters.classification: is not supported"),
+        (None, {"shared_memory_region": "a"}, "outputs[0].parameters.shared_memory_region: is not supported"),
     ],
 )
 def test_what_is_no_answer_to_that(parameters: Any, output: dict[str, Any], error: str) -> None:
     with pytest.raises(ValueError, match=r".") as caught:
-        binary.raw_outputs(parameters, [v2.RequestedOutput(name="a", parameters=output)])
+        binary.raw_outputs_of(parameters, [v2.RequestedOutput(name="a", parameters=output)])
     assert error in str(caught.value)
 
 
 def test_an_answer_is_its_json_and_then_the_bytes() -> None:
     outputs = b'[{"name":"a","datatype":"UINT8","shape":[2],"parameters":{"binary_data_size":2}}]'
-    body, length = binary.answer(
-        v2.answer_head("m", "1"), b'"7"', struct.pack("<I", len(outputs)) + outputs + b"\x01\xff"
+    body, length = binary.render_answer(
+        v2.render_answer_head("m", "1"), b'"7"', struct.pack("<I", len(outputs)) + outputs + b"\x01\xff"
     )
     assert json.loads(body[:length]) == {
         "model_name": "m", "model_version": "1", "id": "7", "outputs": json.loads(outputs),

@@ -38,7 +38,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 @given(bodies())
 def test_what_is_cut_is_what_is_read_whole(body: bytes) -> None:
-    cut = json_tensor_split.cut(body)
+    cut = json_tensor_split.split_data(body)
     if cut is None:
         return
     request, entries = cut
@@ -54,7 +54,7 @@ def test_what_is_cut_is_what_is_read_whole(body: bytes) -> None:
 @pytest.mark.parametrize("colon", [":", ": ", " :\n\t"])
 def test_lists_of_numbers_are_cut(data: str, colon: str) -> None:
     tensor = f'{{"name":"data","shape":[2],"datatype":"FP64","data"{colon}{data}}}'
-    cut = json_tensor_split.cut(f'{{"inputs":[{tensor}]}}'.encode())
+    cut = json_tensor_split.split_data(f'{{"inputs":[{tensor}]}}'.encode())
     assert cut is not None
     assert bytes(cut[1][0][4]) == data.encode()
 
@@ -70,11 +70,13 @@ def test_lists_of_numbers_are_cut(data: str, colon: str) -> None:
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[[1',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]',
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[{"a":1}]}]}',
-        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]' + b" " * json_precheck.MOST_SAID + b"}",
+        b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64","data":[1]}]'
+        + b" " * json_precheck.MAX_METADATA_BYTES
+        + b"}",
         b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP64",' + b'"a":"data",' * 3000 + b'"data":[1]}]}',
         b'{"inputs":[]}',
         b"",
     ],
 )
 def test_what_is_not_certain_is_left_to_be_read_whole(body: bytes) -> None:
-    assert json_tensor_split.cut(body) is None
+    assert json_tensor_split.split_data(body) is None

@@ -34,26 +34,26 @@ def test_the_tables_agree() -> None:
 def test_numbers_both_ways(given_: tuple[str, tensors.Array]) -> None:
     name, array = given_
     data = array.tobytes()
-    values = plain_elements.unpacked(name, list(array.shape), memoryview(data))
+    values = plain_elements.unpack(name, list(array.shape), memoryview(data))
     np.testing.assert_array_equal(np.array(values, array.dtype).reshape(array.shape), array)
     # A signalling NaN may come out quiet: all else is the same bytes.
-    assert array.dtype.kind == "f" or plain_elements.packed(name, values) == data
-    np.testing.assert_array_equal(np.frombuffer(plain_elements.packed(name, values), array.dtype), array.reshape(-1))
-    assert np.array(plain_elements.nested(values, array.shape), array.dtype).shape == array.shape or not array.size
+    assert array.dtype.kind == "f" or plain_elements.pack(name, values) == data
+    np.testing.assert_array_equal(np.frombuffer(plain_elements.pack(name, values), array.dtype), array.reshape(-1))
+    assert np.array(plain_elements.nest(values, array.shape), array.dtype).shape == array.shape or not array.size
 
 
 @given(st.lists(st.binary(max_size=9) | st.text(max_size=9), max_size=9))
 def test_bytes_both_ways(values: list[str | bytes]) -> None:
     wanted = [value.encode() if isinstance(value, str) else value for value in values]
-    data = plain_elements.packed("BYTES", values)
-    assert list(plain_elements.unpacked("BYTES", [len(values)], data)) == wanted
+    data = plain_elements.pack("BYTES", values)
+    assert list(plain_elements.unpack("BYTES", [len(values)], data)) == wanted
     assert tensors.decode_raw("BYTES", [len(values)], data).tolist() == wanted
 
 
 @given(arrays())
 def test_nested_lists(given_: tuple[str, tensors.Array]) -> None:
     name, array = given_
-    datatype, shape, values = plain_elements.flattened(name, array.tolist())
+    datatype, shape, values = plain_elements.flatten(name, array.tolist())
     assert datatype == name
     if array.size:
         assert shape == list(array.shape)
@@ -72,7 +72,7 @@ def test_nested_lists(given_: tuple[str, tensors.Array]) -> None:
     ],
 )
 def test_what_is_not_declared_is_what_it_looks_like(value: Any, wanted: Any) -> None:
-    assert plain_elements.flattened(None, value) == wanted
+    assert plain_elements.flatten(None, value) == wanted
 
 
 @pytest.mark.parametrize("size", [0, 7, 9, 16])
@@ -81,7 +81,7 @@ def test_data_of_another_size(size: int, count: int) -> None:
     if size == count * 8:
         return
     with pytest.raises(ValueError, match=rf"data must be {count * 8} bytes for INT64 of shape \[{count}\], not {size}"):
-        plain_elements.unpacked("INT64", [count], bytes(size))
+        plain_elements.unpack("INT64", [count], bytes(size))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_data_of_another_size(size: int, count: int) -> None:
 )
 def test_numbers_beyond_their_range(datatype: str, values: list[Any]) -> None:
     with pytest.raises(ValueError, match=f"outside the range of {datatype}"):
-        plain_elements.packed(datatype, values)
+        plain_elements.pack(datatype, values)
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_numbers_beyond_their_range(datatype: str, values: list[Any]) -> None:
         ("BYTES", [0], b"\0", "0 elements, each a 4-byte length"),
         ("INT64", [-1], b"", "cannot have -1 elements"),
         ("INT64", [2**62, 2], b"", "cannot have"),
-        ("INT63", [1], b"", "'INT63' is no datatype"),
+        ("INT63", [1], b"", "'INT63' is not a valid datatype"),
     ],
 )
 def test_what_cannot_be_read(datatype: str, shape: list[int], data: bytes, error: str) -> None:
     for _ in range(2):  # also when it is remembered how
         with pytest.raises(ValueError, match=error):
-            plain_elements.unpacked(datatype, shape, data)
+            plain_elements.unpack(datatype, shape, data)
 
 
 def test_too_many_dimensions() -> None:
@@ -115,20 +115,20 @@ def test_too_many_dimensions() -> None:
     for _ in range(plain_elements.MAX_RANK + 1):
         value = [value]
     with pytest.raises(ValueError, match=f"at most {plain_elements.MAX_RANK} dimensions"):
-        plain_elements.flattened(None, value)
+        plain_elements.flatten(None, value)
 
 
 def test_a_gateway_has_no_numpy_until_something_is_large() -> None:
     program = (
         "import sys\n"
-        "from mizzen.gateway.inference import signature\n"
+        "from mizzen.gateway.queueing import signature\n"
         "from mizzen.graph import merging, messages\n"
         "from mizzen.protocol import v1\n"
-        "entries, style = messages.of_v1(b'{\"instances\": [[1, 2]]}', [signature.Tensor('x', 'FP32', [-1, 2])])\n"
+        "entries, style = messages.parse_v1(b'{\"instances\": [[1, 2]]}', [signature.Tensor('x', 'FP32', [-1, 2])])\n"
         "members = [merging.Member('a', 1.0, entries), merging.Member('b', 1.0, entries)]\n"
         "messages.to_payload(merging.mean(members))\n"
-        "messages.v1_answer([('a', merging.vote(members)[0])], style)\n"
-        "merging.disagreement(members)\n"
+        "messages.render_v1([('a', merging.vote(members)[0])], style)\n"
+        "merging.pairwise_disagreement(members)\n"
         "assert 'numpy' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

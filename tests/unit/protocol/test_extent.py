@@ -12,18 +12,18 @@ from hypothesis import strategies as st
 
 from mizzen.protocol import json_size, tensors
 
-MANY = json_size.MOST_LISTS + 500
+MANY = json_size.MAX_LISTS + 500
 
 
 @pytest.mark.parametrize(
     ("datatype", "shape", "text", "says"),
     [
-        ("FP32", [2, 2], b"[" + b"[]," * MANY + b"4]", f"{MANY} inner lists, more than {json_size.MOST_LISTS}"),
+        ("FP32", [2, 2], b"[" + b"[]," * MANY + b"4]", f"{MANY} inner lists, more than {json_size.MAX_LISTS}"),
         ("FP64", [MANY, 1], b"[" + b"[]," * (MANY - 1) + b"[ ]]", "send its elements as one flat list"),
         ("BYTES", [MANY, 1], b'[["["],' + b"[]," * MANY + b'["a"]]', f"{MANY + 2} inner lists"),
-        ("FP32", [4], b"[" + b"1," * MANY + b"1]", f"data does not fit shape [4]: {MANY + 1} elements where it says 4"),
-        ("INT64", [0], b"[" + b"1," * MANY + b"1]", f"shape [0]: {MANY + 1} elements where it says 0"),
-        ("FP64", [2, 2], b"[" + b"[1,1]," * 20_000 + b"1]", "40001 elements in 20001 lists where it says 4 in 3"),
+        ("FP32", [4], b"[" + b"1," * MANY + b"1]", f"data does not fit shape [4]: {MANY + 1} elements, expected 4"),
+        ("INT64", [0], b"[" + b"1," * MANY + b"1]", f"shape [0]: {MANY + 1} elements, expected 0"),
+        ("FP64", [2, 2], b"[" + b"[1,1]," * 20_000 + b"1]", "40001 elements in 20001 lists, expected 4 in 3"),
     ],
 )
 def test_what_cannot_be_right_is_refused_without_making_it(
@@ -53,7 +53,7 @@ def test_what_is_right_passes_however_it_is_nested(datatype: str, shape: tuple[i
 
 
 def test_brackets_within_strings_are_no_lists() -> None:
-    words = ["[" * (json_size.MOST_LISTS // 2), '\\"]', "[" * json_size.MOST_LISTS]
+    words = ["[" * (json_size.MAX_LISTS // 2), '\\"]', "[" * json_size.MAX_LISTS]
     text = json.dumps(words).encode()
     np.testing.assert_array_equal(tensors.decode_json("BYTES", [3], text), np.array(words, object))
 
@@ -66,9 +66,9 @@ _DOCUMENTS = st.recursive(_LEAVES, lambda inner: st.lists(inner) | st.dictionari
 def test_the_count_is_exact_also_over_the_joints_of_pieces(document: object, piece: int) -> None:
     text = json.dumps(document).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_size, "MOST_LISTS", 0)
+        patch.setattr(json_size, "MAX_LISTS", 0)
         patch.setattr(json_size, "_PIECE", piece)
-        assert json_size.containers(text) == _containers(document)
+        assert json_size.count_containers(text) == _containers(document)
 
 
 def _containers(value: object) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mizzen.protocol.frames import framing, msgpack
-from mizzen.protocol.frames.large_frames import infer_frame
+from mizzen.protocol.frames.large_frames import encode_infer
 
 GOLDEN = {
     "hello": "2f000000020101000000000083a57374617465a57265616479a370696405a96672616d65776f726ba6707974686f6e",
@@ -24,13 +24,13 @@ INFER = [[[["x", "FP64", [1], framing.JSON, b"[1]"]], None]]
     [(None, 2, 2), ((2, 2), 2, 2), ((2, 3), 2, 2), ((1, 2), 1, 2), ((1, 9), 1, 2), ([2, 3], 2, 2)],
 )
 def test_the_newest_that_both_speak(told: tuple[int, int] | None, seen: int, spoken: int) -> None:
-    assert framing.common(told, seen) == spoken
+    assert framing.negotiate_version(told, seen) == spoken
 
 
 @pytest.mark.parametrize(("told", "seen"), [(None, 1), (None, 3), ((3, 4), 3), ((1, 1), 1)])
 def test_none_in_common(told: tuple[int, int] | None, seen: int) -> None:
-    with pytest.raises(framing.Foreign, match="this side speaks 2"):
-        framing.common(told, seen)
+    with pytest.raises(framing.UnsupportedVersion, match="this side speaks 2"):
+        framing.negotiate_version(told, seen)
 
 
 def test_one_release_apart() -> None:
@@ -40,13 +40,13 @@ def test_one_release_apart() -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 200])
 def test_a_hello_is_read_whatever_its_version(version: int) -> None:
-    reader = framing.Reader()
+    reader = framing.FrameReader()
     [frame] = reader.feed(framing.encode(framing.HELLO, 0, msgpack.pack(HELLO), version=version))
     assert (msgpack.unpack(frame.body), reader.version) == (HELLO, version)
     if version != 2:
         for type_ in (framing.INFER, framing.REPLY, framing.DRAIN, framing.RELOAD):
-            with pytest.raises(framing.Foreign):
-                framing.Reader().feed(framing.encode(type_, 1, b"", version=version))
+            with pytest.raises(framing.UnsupportedVersion):
+                framing.FrameReader().feed(framing.encode(type_, 1, b"", version=version))
 
 
 def test_version_2_byte_by_byte() -> None:
@@ -58,7 +58,7 @@ def test_version_2_byte_by_byte() -> None:
     }
     assert {name: data.hex() for name, data in written.items()} == GOLDEN
     for name, type_ in (("hello", 1), ("infer", 2), ("reply", 3), ("drain", 4)):
-        [frame] = framing.Reader().feed(bytes.fromhex(GOLDEN[name]))
+        [frame] = framing.FrameReader().feed(bytes.fromhex(GOLDEN[name]))
         assert frame.type == type_
-    large = b"".join(infer_frame(7, [[[("x", "FP64", [1], framing.RAW, bytes(8))], None]], 2))
+    large = b"".join(encode_infer(7, [[[("x", "FP64", [1], framing.RAW, bytes(8))], None]], 2))
     assert framing.HEADER.unpack_from(large)[1:] == (2, framing.INFER, framing.LAST, 7)

@@ -20,7 +20,7 @@ FRAMES = st.lists(
 def test_any_chopping_gives_the_frames_that_were_sent(sent: list[tuple[int, int, bytes, int]], cuts: list[int]) -> None:
     stream = b"".join(framing.encode(type_, id_, body, flags) for type_, id_, body, flags in sent)
     places = sorted({0, len(stream), *(cut for cut in cuts if cut < len(stream))})
-    reader = framing.Reader()
+    reader = framing.FrameReader()
     got = [
         (frame.type, frame.id, bytes(frame.body), frame.flags)
         for start, end in pairwise(places)
@@ -30,7 +30,7 @@ def test_any_chopping_gives_the_frames_that_were_sent(sent: list[tuple[int, int,
 
 
 def test_byte_by_byte() -> None:
-    reader = framing.Reader()
+    reader = framing.FrameReader()
     got = [frame for byte in framing.encode(framing.INFER, 7, b"abc") for frame in reader.feed(bytes([byte]))]
     assert [(frame.id, bytes(frame.body)) for frame in got] == [(7, b"abc")]
 
@@ -45,4 +45,4 @@ def test_byte_by_byte() -> None:
 )
 def test_a_foreign_stream_is_refused(header: bytes) -> None:
     with pytest.raises(framing.FrameError):
-        framing.Reader().feed(header)
+        framing.FrameReader().feed(header)

@@ -22,31 +22,31 @@ LEAVES = (
 VALUES = st.recursive(
     LEAVES, lambda inner: st.lists(inner, max_size=20) | st.dictionaries(st.text(max_size=40), inner, max_size=20)
 )
-BOTH = pytest.mark.parametrize("unpack", [msgpack.unpack, msgpack.unpack_plainly], ids=["fast", "plain"])
+BOTH = pytest.mark.parametrize("unpack", [msgpack.unpack, msgpack.unpack_with_stdlib], ids=["fast", "plain"])
 
 
 def test_msgspec_is_what_is_compared_with() -> None:
-    assert msgpack.unpack is not msgpack.unpack_plainly
+    assert msgpack.unpack is not msgpack.unpack_with_stdlib
 
 
 @given(VALUES)
 def test_the_codecs_agree(value: Any) -> None:
     packed = msgpack.pack(value)
-    assert msgpack.pack_plainly(value) == packed
-    assert repr(msgpack.unpack_plainly(packed)) == repr(msgpack.unpack(packed)) == repr(value)
-    assert repr(msgpack.unpack_plainly(memoryview(packed))) == repr(msgpack.unpack(memoryview(packed)))
+    assert msgpack.pack_with_stdlib(value) == packed
+    assert repr(msgpack.unpack_with_stdlib(packed)) == repr(msgpack.unpack(packed)) == repr(value)
+    assert repr(msgpack.unpack_with_stdlib(memoryview(packed))) == repr(msgpack.unpack(memoryview(packed)))
 
 
 @pytest.mark.parametrize("size", [0, 15, 16, 31, 32, 255, 256, 65535, 65536])
 def test_the_codecs_agree_where_widths_change(size: int) -> None:
     for value in ("x" * size, b"x" * size, [0] * size, {str(number): None for number in range(size)}):
-        assert msgpack.pack_plainly(value) == msgpack.pack(value)
-        assert msgpack.unpack_plainly(msgpack.pack(value)) == value
+        assert msgpack.pack_with_stdlib(value) == msgpack.pack(value)
+        assert msgpack.unpack_with_stdlib(msgpack.pack(value)) == value
 
 
 @given(st.binary(max_size=60))
 def test_the_plain_codec_accepts_nothing_that_msgspec_refuses(data: bytes) -> None:
-    fast, plain = _outcome(msgpack.unpack, data), _outcome(msgpack.unpack_plainly, data)
+    fast, plain = _outcome(msgpack.unpack, data), _outcome(msgpack.unpack_with_stdlib, data)
     if plain != "refused":
         assert plain == fast
 
@@ -73,12 +73,12 @@ def test_malformed_input_is_a_value_error(unpack: Callable[[bytes], Any], data: 
 @pytest.mark.parametrize("value", [object(), {1: 2}, 1j], ids=["object", "key", "complex"])
 def test_the_plain_codec_refuses_types_outside_the_subset(value: Any) -> None:
     with pytest.raises(TypeError):
-        msgpack.pack_plainly(value)
+        msgpack.pack_with_stdlib(value)
 
 
 @pytest.mark.parametrize("value", [2**64, -(2**63) - 1])
 def test_ints_beyond_64_bits_are_refused(value: int) -> None:
-    for pack in (msgpack.pack, msgpack.pack_plainly):
+    for pack in (msgpack.pack, msgpack.pack_with_stdlib):
         with pytest.raises(OverflowError):
             pack(value)
 

@@ -23,12 +23,12 @@ def test_each_number_is_the_one_that_was_sent(some: list[float]) -> None:
     text = _long(*map(json.dumps, some))
     expected = np.array([*map(float, some), *[1.0] * (COUNT - len(some))])
     assert np.array_equal(tensors.decode_json("FP64", [COUNT], text), expected)
-    found = json_numbers.doubles(text, COUNT)
+    found = json_numbers.parse_doubles(text, COUNT)
     assert found is None or np.array_equal(found, expected)
 
 
 def test_it_is_used_and_the_array_may_be_written_to() -> None:
-    found = json_numbers.doubles(_long("0.1"), COUNT)
+    found = json_numbers.parse_doubles(_long("0.1"), COUNT)
     assert found is not None
     found[0] = 2
     assert tensors.decode_json("FP64", [COUNT // 2, 2], _long()).shape == (COUNT // 2, 2)
@@ -38,19 +38,19 @@ def test_it_is_used_and_the_array_may_be_written_to() -> None:
     "word", ["NaN", "Infinity", "1e999", "true", "null", '"1"', "[1]", "[1,1]", "{}", "01", "1 1", ""]
 )
 def test_what_is_no_number_is_refused_with_the_usual_words(word: str) -> None:
-    assert json_numbers.doubles(_long(word), COUNT) is None
+    assert json_numbers.parse_doubles(_long(word), COUNT) is None
     with pytest.raises(ValueError, match="data must"):
         tensors.decode_json("FP64", [COUNT], _long(word))
 
 
 @pytest.mark.parametrize("text", [_long()[:-1], _long() + b"]", _long()[:-1] + b",]", b" " * 5000, b"[" * 5000])
 def test_what_is_no_list_is_refused(text: bytes) -> None:
-    assert json_numbers.doubles(text, COUNT) is None
+    assert json_numbers.parse_doubles(text, COUNT) is None
     with pytest.raises(ValueError, match="data"):
         tensors.decode_json("FP64", [COUNT], text)
 
 
 def test_another_count_is_told() -> None:
-    assert json_numbers.doubles(_long(), COUNT + 1) is None
-    with pytest.raises(ValueError, match="3000 elements where it says 3001"):
+    assert json_numbers.parse_doubles(_long(), COUNT + 1) is None
+    with pytest.raises(ValueError, match="3000 elements, expected 3001"):
         tensors.decode_json("FP64", [COUNT + 1], _long())

@@ -22,7 +22,7 @@ def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
             patch.setattr(tensors, "_read", tensors.read_plainly)
-            patch.setattr(tensors, "write_list", json_codec.write_plainly)
+            patch.setattr(tensors, "write_list", json_codec.write_with_stdlib)
         yield
 
 
@@ -101,13 +101,13 @@ class TestJson:
             tensors.decode_json(datatype, shape, text.encode())
 
     def test_messages_say_what_was_expected(self) -> None:
-        with pytest.raises(ValueError, match=r"does not fit shape \[1, 4\]: 3 elements where it says 4"):
+        with pytest.raises(ValueError, match=r"does not fit shape \[1, 4\]: 3 elements, expected 4"):
             tensors.decode_json("FP64", [1, 4], b"[1,2,3]")
         with pytest.raises(ValueError, match="data must hold integers for INT64"):
             tensors.decode_json("INT64", [1], b"[1.5]")
         with pytest.raises(ValueError, match="outside the range of INT8"):
             tensors.decode_json("INT8", [1], b"[300]")
-        with pytest.raises(ValueError, match="'FLOAT' is no datatype; there are BOOL, BYTES, INT8"):
+        with pytest.raises(ValueError, match="'FLOAT' is not a valid datatype; expected one of BOOL, BYTES, INT8"):
             tensors.decode_json("FLOAT", [1], b"[1]")
 
     @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ TABLE = [Spec("age", "FP32", [-1]), Spec("name", "BYTES", [-1])]
 def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "json":
-            patch.setattr(json_codec, "parse", json_codec.parse_plainly)
-            patch.setattr(json_codec, "write", json_codec.write_plainly)
+            patch.setattr(json_codec, "parse", json_codec.parse_with_stdlib)
+            patch.setattr(json_codec, "write", json_codec.write_with_stdlib)
         yield
 
 
@@ -45,7 +45,7 @@ def _codec(request: pytest.FixtureRequest) -> Iterator[None]:
     ],
 )  # fmt: skip
 def test_reading(declared: list[Spec], body: Any, given: Any, style: str) -> None:
-    assert v1.read(json.dumps(body).encode(), declared) == (given, style)
+    assert v1.parse_request(json.dumps(body).encode(), declared) == (given, style)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_reading(declared: list[Spec], body: Any, given: Any, style: str) -> Non
     ],
 )
 def test_writing(values: Any, shapes: Any, style: str, text: bytes) -> None:
-    assert v1.answer(v1.answered(values, shapes, style), style) == text
+    assert v1.render_answer(v1.output_values(values, shapes, style), style) == text
 
 
 @pytest.mark.parametrize("shapes", [{"y": [2], "z": [3]}, {"y": [2], "z": []}, {"y": (), "z": ()}])
 def test_rows_that_differ(shapes: Any) -> None:
     with pytest.raises(ValueError, match="outputs differ in rows"):
-        v1.answered({"y": [], "z": []}, shapes, v1.ROWS)
+        v1.output_values({"y": [], "z": []}, shapes, v1.ROWS)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.reconcile.controller import Decision, Presence, find, owners
+from mizzen.reconcile.controller import Decision, Presence, find, find_owners
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store, Where
 from tests.unit.reconcile import virtual
@@ -37,7 +37,7 @@ class Letters:
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         if resource.kind == "Workload":
-            return owners(resource, self.kind)
+            return find_owners(resource, self.kind)
         return (Ref(self.kind, resource.spec["model"]),)
 
     async def load(self, store: Store, ref: Ref) -> LetterFacts | None:
@@ -59,7 +59,7 @@ class Letters:
     def decide(self, facts: LetterFacts, now: datetime) -> Decision:
         name = facts.resource.meta.name
         children = tuple(Resource("Workload", Meta(f"{name}.{letter}")) for letter in facts.resource.spec["letters"])
-        return Decision(children=children, again=self.again)
+        return Decision(children=children, requeue_after=self.again)
 
     def times(self, name: str) -> list[float]:
         return [time for time, looked in self.looks if looked == name]

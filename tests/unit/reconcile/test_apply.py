@@ -88,7 +88,7 @@ def test_children_are_created_updated_and_pruned(on_store: Check) -> None:
         await settle(store, Decision(children=(child("iris.1"), child("iris.2"))))
         found = await facts(store)
         assert [item.meta.name for item in found.children] == ["iris.1", "iris.2"]
-        assert all(item.owned_by(found.resource) for item in found.children)
+        assert all(item.is_owned_by(found.resource) for item in found.children)
         assert all(item.meta.finalizers == (ENGINE_FINALIZER,) for item in found.children)
 
         labelled = replace(child("iris.1"), meta=Meta("iris.1", labels={"a": "b"}))
@@ -96,7 +96,7 @@ def test_children_are_created_updated_and_pruned(on_store: Check) -> None:
         first, second = (await facts(store)).children
         assert (first.meta.labels, first.meta.generation) == ({"a": "b"}, 1)
         assert (second.spec["replicas"], second.meta.generation) == (3, 2)
-        assert first.owned_by(found.resource)
+        assert first.is_owned_by(found.resource)
 
         await settle(store, Decision(children=(child("iris.2", replicas=3),)))
         first, second = (await facts(store)).children

@@ -12,7 +12,7 @@ import pytest
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Meta, Ref, Resource
 from mizzen.reconcile.controller import Presence
-from mizzen.reconcile.loop import Backlog, Loop
+from mizzen.reconcile.loop import ControllerBacklog, Loop
 from mizzen.stores.store import Store
 from tests.unit.reconcile.letters import NOW, LetterFacts, Letters, Present, in_virtual_time, model, running, workloads
 from tests.unit.reconcile.memory import MemoryStore
@@ -77,7 +77,7 @@ def test_a_failing_key_backs_off_and_leaves_the_others_alone(
         async with running(loop):
             await asyncio.sleep(200)
             assert workloads(store) == ["good.x"]
-            assert loop.backlogs() == [Backlog("Model", 0, failing=1, errors=len(letters.times("bad")))]
+            assert loop.list_backlogs() == [ControllerBacklog("Model", 0, failing=1, errors=len(letters.times("bad")))]
             gaps = [later - earlier for earlier, later in itertools.pairwise(letters.times("bad"))]
             assert gaps[:4] == pytest.approx([0.05, 0.1, 0.2, 0.4], abs=0.01)
             assert gaps[-1] == pytest.approx(30, abs=0.01)
@@ -86,7 +86,7 @@ def test_a_failing_key_backs_off_and_leaves_the_others_alone(
             del letters.failing["bad"]
             await asyncio.sleep(31)
             assert workloads(store) == ["bad.x", "good.x"]
-            assert loop.backlogs()[0].failing == 0
+            assert loop.list_backlogs()[0].failing == 0
 
     with caplog.at_level(logging.WARNING):
         in_virtual_time(body)
@@ -100,8 +100,8 @@ def test_again_and_poke() -> None:
         async with running(loop):
             await asyncio.sleep(25)
             assert letters.times("a") == pytest.approx([0, 10, 20], abs=0.1)
-            loop.poke(Ref("Model", "a"))
-            loop.poke(Ref("Workload", "a"))
+            loop.enqueue(Ref("Model", "a"))
+            loop.enqueue(Ref("Workload", "a"))
             await asyncio.sleep(1)
             assert letters.times("a")[-1] == pytest.approx(25, abs=0.1)
             assert len(letters.looks) == 4

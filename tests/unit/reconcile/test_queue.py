@@ -77,7 +77,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=st.sampled_from(KEYS))
     def add_behind(self, key: Ref) -> None:
-        self.queue.add_behind(key)
+        self.queue.add_low_priority(key)
         if key not in self.owed and key not in self.held:
             self.owed.add(key)
             self.behind.add(key)
@@ -232,11 +232,11 @@ def test_what_is_merely_due_takes_every_second_turn() -> None:
     async def main() -> list[str]:
         queue = KeyedQueue(LoopTimer())
         for name in "abcde":
-            queue.add_behind(Ref("Model", name))
+            queue.add_low_priority(Ref("Model", name))
         for name in "xyz":
             queue.add(Ref("Model", name))
         queue.add(Ref("Model", "d"))
-        queue.add_behind(Ref("Model", "x"))
+        queue.add_low_priority(Ref("Model", "x"))
         return [(await queue.take()).name for _ in range(8)]
 
     assert virtual.run(main()) == ["x", "a", "y", "b", "z", "c", "d", "e"]

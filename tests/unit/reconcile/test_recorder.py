@@ -9,7 +9,7 @@ import pytest
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Decision
-from mizzen.reconcile.recorder import Note, turns
+from mizzen.reconcile.recorder import EventNote, find_condition_changes
 from tests.unit.reconcile import virtual
 from tests.unit.reconcile.memory import TIME, MemoryStore
 from tests.unit.reconcile.test_apply import OWNER, child, facts, owner
@@ -19,17 +19,17 @@ from tests.unit.reconcile.test_apply import OWNER, child, facts, owner
 class Heard:
     words: list[str] = field(default_factory=list)
 
-    def turned(self, resource: Resource, condition: Condition) -> None:
+    def record_condition(self, resource: Resource, condition: Condition) -> None:
         self.words.append(f"{resource.meta.name} {condition.type}={condition.status} {condition.reason}")
 
-    def made(self, owner: Resource, child: Resource) -> None:
+    def record_created(self, owner: Resource, child: Resource) -> None:
         assert child.meta.uid
         self.words.append(f"{owner.meta.name} made {child.ref}")
 
-    def deleted(self, owner: Resource, child: Resource) -> None:
+    def record_deleted(self, owner: Resource, child: Resource) -> None:
         self.words.append(f"{owner.meta.name} deleted {child.ref}")
 
-    def noted(self, resource: Resource, note: Note) -> None:
+    def record_note(self, resource: Resource, note: EventNote) -> None:
         self.words.append(f"{resource.meta.name} {note.reason}: {note.message}")
 
 
@@ -57,14 +57,14 @@ def having(*texts: str) -> Resource:
     ],
 )
 def test_which_conditions_turned(before: tuple[str, ...], after: tuple[str, ...], told: list[str]) -> None:
-    assert [condition.reason for condition in turns(having(*before), having(*after))] == told
+    assert [condition.reason for condition in find_condition_changes(having(*before), having(*after))] == told
 
 
 def test_what_happened_is_told_once() -> None:
     async def main() -> None:
         store, heard = MemoryStore(), Heard()
         await owner(store)
-        note = Note("Promoted", "version 1 became current")
+        note = EventNote("Promoted", "version 1 became current")
         decision = Decision((child("iris.1"),), Status(conditions=conditions("Ready=False Starting")), notes=(note,))
         for _ in range(2):
             assert await apply(store, await facts(store), decision, TIME, heard)
@@ -87,7 +87,7 @@ def test_what_was_not_written_is_not_told() -> None:
         found = await facts(store)
         await store.update(replace(old, spec={"replicas": 2}), "ann")
         ready = Status(conditions=conditions("Ready=True Serving"))
-        assert not await apply(store, found, Decision(status=ready, notes=(Note("Promoted", ""),)), TIME, heard)
+        assert not await apply(store, found, Decision(status=ready, notes=(EventNote("Promoted", ""),)), TIME, heard)
         assert heard.words == []
 
     virtual.run(main())

@@ -15,7 +15,7 @@ from typing import Any
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.runs import logs, records
-from mizzen.runs.checkpoints import Checkpoint, Shelf
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore
 from mizzen.runs.paths import JobPlace, ReplicaPlace
 from mizzen.runs.records import Exit, File, Task
 from tests.support.planes import wait_until
@@ -86,7 +86,7 @@ class Attempts:
 
     def kept(self) -> list[Checkpoint]:
         """Newest first."""
-        return Shelf(self.blobs.documents).of_job("default", "iris", self.task.version, self.job.uid)
+        return CheckpointStore(self.blobs.documents).of_job("default", "iris", self.task.version, self.job.uid)
 
     def content(self, checkpoint: Checkpoint) -> dict[str, bytes]:
         return {file.path: self.blobs.path(file.digest).read_bytes() for file in checkpoint.files}
@@ -106,7 +106,7 @@ class Attempts:
         return str((records.read(self.place().report) or {}).get("message"))
 
     def until_begun(self, replica: str = "") -> None:
-        wait_until(self.place(replica).begun(self.task.attempt).exists, "the command is begun")
+        wait_until(self.place(replica).path_of_begun(self.task.attempt).exists, "the command is begun")
 
     def end_as_the_supervisor_does(self, runner: subprocess.Popen[bytes]) -> None:
         """kill -9 of the runner, then of all that is left of its session."""

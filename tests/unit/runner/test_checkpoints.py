@@ -122,7 +122,7 @@ def test_each_of_many_checkpoints_costs_two_lines_of_the_ledger(attempts: Attemp
     many = [f"c-{number}" for number in range(100)]
     for name in many:
         (folder / name).write_text(name)
-    publisher.renamed(many)
+    publisher.on_rename(many)
     assert publisher.publish()
     assert names(attempts) == sorted(many)
     assert ledger.read_bytes().count(b"\n") - before == 2 * len(many)
@@ -220,7 +220,7 @@ def test_a_step_is_the_number_a_name_ends_with(name: str, step: int | None) -> N
 @pytest.mark.parametrize("meta", ["[]", "{", '{"step": "x", "metrics": 3}', '{"metrics": {"a": "b", "c": true}}'])
 def test_what_is_told_beside_a_checkpoint_may_be_anything(tmp_path: Path, meta: str) -> None:
     (tmp_path / ".c.meta.json").write_text(meta)
-    assert entries.told(tmp_path, "c") in (None, (None, {}))
+    assert entries.read_sidecar(tmp_path, "c") in (None, (None, {}))
 
 
 def test_a_signature_changes_with_any_file_of_an_entry(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_told_to_stop_while_it_fetches_it_stops_and_goes_on_later(attempts: Atte
     wait_until(lambda: web.asked, "it is fetching")
     runner.terminate()
     assert runner.wait(LIMIT) == 143
-    assert attempts.place().stopped(0).exists()
+    assert attempts.place().path_of_stopped(0).exists()
     web.failures = 0
     assert attempts.run().code == 0
     assert attempts.printed() == ["[worker-0] {'rows.csv': '1,2'}"]

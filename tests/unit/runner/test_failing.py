@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mizzen.errors import Fault, Invalid, NotFound
-from mizzen.runner.failures import said
+from mizzen.runner.failures import describe
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from mizzen.runner.failures import said
     ],
 )
 def test_an_error_is_told_in_one_line_with_what_to_do(error: Exception, words: str) -> None:
-    assert said(error) == words
+    assert describe(error) == words

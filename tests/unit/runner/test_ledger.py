@@ -31,8 +31,8 @@ def test_what_one_runner_writes_the_others_know(job: JobPlace) -> None:
     mine, other = Ledgers(job), Ledgers(job)
     assert known(other) == {}
     with mine.open(sync=True) as ledger:
-        ledger.completed("c-1", ONE)
-        ledger.completed("c-2", ONE)
+        ledger.record_complete("c-1", ONE)
+        ledger.record_complete("c-2", ONE)
         ledger.doubt({"half": "x"})
     with other.open() as ledger:
         assert (ledger.pending(), ledger.doubtful) == (["c-1", "c-2"], {"half": "x"})
@@ -48,14 +48,14 @@ def test_what_is_past_goes_and_runners_that_are_under_way_notice(job: JobPlace) 
     mine, other = Ledgers(job), Ledgers(job)
     for at in range(50):
         with mine.open() as ledger:
-            ledger.completed("c-1", Complete("s", float(at), id="id" if at == 49 else ""))
+            ledger.record_complete("c-1", Complete("s", float(at), id="id" if at == 49 else ""))
             ledger.note("c-1", f"note {at}")
     assert known(other)["c-1"].at == 49.0
     size = file_of(job).stat().st_size
     other.compact()
     assert file_of(job).stat().st_size < size / 10
     with mine.open() as ledger:
-        ledger.completed("c-2", ONE)
+        ledger.record_complete("c-2", ONE)
     assert known(other) == known(Ledgers(job)) == {"c-1": Complete("s", 49.0, id="id"), "c-2": ONE}
 
 
@@ -64,19 +64,19 @@ def test_a_change_costs_a_line_however_many_there_were(job: JobPlace) -> None:
     sizes = [0]
     for at in range(100):
         with ledgers.open() as ledger:
-            ledger.completed(f"c-{at:03}", ONE)
+            ledger.record_complete(f"c-{at:03}", ONE)
         sizes.append(file_of(job).stat().st_size)
     assert {after - before for before, after in pairwise(sizes)} == {sizes[1]}
 
 
 def test_half_a_line_of_somebody_who_was_killed_is_cut_off(job: JobPlace) -> None:
     with Ledgers(job).open() as ledger:
-        ledger.completed("c-1", ONE)
+        ledger.record_complete("c-1", ONE)
     with file_of(job).open("ab") as file:
         file.write(b'no json\n["complete", "c-2", 3]\n["complete", "c-3", {"odd": 1}]\n["complete", "c-4", {"sig')
     ledgers = Ledgers(job)
     with ledgers.open() as ledger:
-        ledger.completed("c-5", ONE)
+        ledger.record_complete("c-5", ONE)
     assert known(ledgers) == known(Ledgers(job)) == {"c-1": ONE, "c-5": ONE}
 
 
@@ -85,7 +85,7 @@ def test_what_was_changed_when_something_went_wrong_is_not_written(job: JobPlace
 
     def fail() -> None:
         with ledgers.open() as ledger:
-            ledger.completed("c-1", ONE)
+            ledger.record_complete("c-1", ONE)
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
@@ -96,6 +96,6 @@ def test_what_was_changed_when_something_went_wrong_is_not_written(job: JobPlace
 def test_a_ledger_that_is_gone_begins_anew(job: JobPlace) -> None:
     ledgers = Ledgers(job)
     with ledgers.open() as ledger:
-        ledger.completed("c-1", ONE)
+        ledger.record_complete("c-1", ONE)
     file_of(job).unlink()
     assert known(ledgers) == {}

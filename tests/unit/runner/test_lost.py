@@ -67,7 +67,7 @@ def kill_unseen(attempts: Attempts) -> None:
 def test_a_runner_started_once_more_keeps_what_was_saved_and_runs_nothing(attempts: Attempts, reason: str) -> None:
     kill_unseen(attempts)
     if reason == "RunnerLost":
-        attempts.place().lost(0).touch()
+        attempts.place().path_of_lost(0).touch()
     ended = attempts.run()
     assert (ended.code, ended.reason, ended.retry) == (137, reason, True)
     assert ended.started is not None
@@ -85,8 +85,8 @@ def test_the_next_attempt_keeps_it_as_soon_as_it_begins(attempts: Attempts) -> N
 
 def test_one_that_is_lost_and_told_to_stop_meanwhile_does_not_run_again(attempts: Attempts) -> None:
     kill_unseen(attempts)
-    attempts.place().lost(0).touch()
-    attempts.place().stopped(0).touch()
+    attempts.place().path_of_lost(0).touch()
+    attempts.place().path_of_stopped(0).touch()
     assert attempts.run().reason == "RunnerLost"
     assert attempts.printed() == ["[worker-0] begun", "[worker-0] saved"]
 
@@ -94,7 +94,7 @@ def test_one_that_is_lost_and_told_to_stop_meanwhile_does_not_run_again(attempts
 def test_the_end_of_a_command_is_told_by_the_runner_after_the_one_that_saw_it(attempts: Attempts) -> None:
     attempts.run("import sys; print('ran'); sys.exit(5)")
     attempts.place().exit(0).unlink()
-    attempts.place().lost(0).touch()
+    attempts.place().path_of_lost(0).touch()
     ended = attempts.run()
     assert (ended.code, ended.reason, ended.last_lines) == (5, "", "ran")
 

@@ -117,6 +117,6 @@ def test_a_folder_is_walked_however_deep_it_is(tmp_path: Path) -> None:
 
 
 def test_names_are_shown_in_one_line_whatever_they_are(tmp_path: Path) -> None:
-    assert entries.shown("a\nb") == "a\\nb"
-    assert entries.shown(os.fsdecode(b"a\xffb")) == "a\\xffb"
-    assert entries.shown("ü") == "ü"
+    assert entries.printable_name("a\nb") == "a\\nb"
+    assert entries.printable_name(os.fsdecode(b"a\xffb")) == "a\\xffb"
+    assert entries.printable_name("ü") == "ü"

@@ -103,11 +103,11 @@ def test_term_is_no_end_and_the_same_attempt_goes_on_where_its_log_was(attempts:
     attempts.until_printed("begun")
     runner.terminate()
     assert runner.wait(LIMIT) == 143
-    assert attempts.place().stopped(0).exists()
+    assert attempts.place().path_of_stopped(0).exists()
     assert attempts.exit() is None
     ended = attempts.run("print('again')")
     assert ended.code == 0
-    assert not attempts.place().stopped(0).exists()
+    assert not attempts.place().path_of_stopped(0).exists()
     assert attempts.printed() == ["[worker-0] begun", "[worker-0] again"]
 
 
@@ -124,7 +124,7 @@ def test_a_command_that_ends_well_when_told_to_stop_was_stopped_all_the_same(att
     runner.terminate()
     assert runner.wait(LIMIT) == 143
     assert attempts.exit() is None
-    assert attempts.place().stopped(0).exists()
+    assert attempts.place().path_of_stopped(0).exists()
 
 
 def test_a_command_that_is_deaf_to_term_is_killed_after_its_grace_with_all_it_started(attempts: Attempts) -> None:

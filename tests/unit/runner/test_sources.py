@@ -46,7 +46,7 @@ def test_a_commit_that_is_not_there_is_told(attempts: Attempts, tmp_path: Path) 
 
 
 def test_a_dataset_comes_from_a_bucket_with_keys_that_the_code_does_not_see(attempts: Attempts, s3: Seaweed) -> None:
-    store = object_store.opened(f"s3://{BUCKET}", s3.credentials)
+    store = object_store.open_object_store(f"s3://{BUCKET}", s3.credentials)
     for name in ("rows/1.csv", "rows/deep/2.csv", "other.csv"):
         obstore.put(store, f"data/{name}", name.encode())
     keys = {ACCESS_KEY_ID: s3.credentials.access_key_id, SECRET_ACCESS_KEY: s3.credentials.secret_access_key}

@@ -52,14 +52,14 @@ ANYTHING = st.recursive(
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(("step", "total", "metrics", "message", "time"), ANYTHING)))
 @settings(max_examples=examples(200), deadline=None)
 def test_whatever_is_in_it_what_is_told_can_be_written_down(data: dict[str, Any]) -> None:
-    told = progress.parsed(data, 1.0)
+    told = progress.parse(data, 1.0)
     json.dumps([told.step, told.total, dict(told.metrics), told.message, told.fraction, told.time], allow_nan=False)
 
 
 def test_metrics_are_few_and_their_names_are_short() -> None:
-    told = progress.parsed({"metrics": {"x" * 1000 + str(number): number for number in range(1000)}}, 0.0)
+    told = progress.parse({"metrics": {"x" * 1000 + str(number): number for number in range(1000)}}, 0.0)
     assert all(len(name) == progress.LONGEST_NAME for name in told.metrics)
-    told = progress.parsed({"metrics": {str(number): number for number in range(1000)}}, 0.0)
+    told = progress.parse({"metrics": {str(number): number for number in range(1000)}}, 0.0)
     assert len(told.metrics) == progress.MOST_METRICS
 
 

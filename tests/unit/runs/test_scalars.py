@@ -20,11 +20,11 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
 from mizzen.runs.paths import JobPlace, events
 from mizzen.runs.scalars import reader, tfevents
-from mizzen.runs.scalars.curve import KEPT, Curve, Point, thinned
-from mizzen.runs.scalars.reader import Job, Read, Run, Scalars, Series, Wanted
+from mizzen.runs.scalars.curve import KEPT, Curve, Point, thin_out
+from mizzen.runs.scalars.reader import Job, Read, Run, ScalarQuery, Scalars, Series
 from tests.support.examples import examples
 
-ALL = Wanted(points=KEPT)
+ALL = ScalarQuery(points=KEPT)
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def log_dir(data_dir: Path, version: str, job: str, replica: str = "") -> Path:
     return place
 
 
-def read(data_dir: Path, wanted: Wanted = ALL, *jobs: Job) -> Read:
+def read(data_dir: Path, wanted: ScalarQuery = ALL, *jobs: Job) -> Read:
     return Scalars(data_dir).read("default", "iris", wanted, jobs)
 
 
@@ -107,7 +107,7 @@ def test_scalars_in_all_spellings_and_nothing_else(tmp_path: Path, folder: Path)
 def test_checksums_are_those_of_tensorboard(data: bytes) -> None:
     from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
 
-    assert tfevents.masked(data) == masked_crc32c(data)
+    assert tfevents.mask_crc(data) == masked_crc32c(data)
 
 
 @given(st.binary(max_size=300))
@@ -166,7 +166,7 @@ def test_only_what_is_new_is_read_again(tmp_path: Path, folder: Path, monkeypatc
     assert not sum(spent)
     with file.open("ab") as more:
         more.write(write(log_dir(tmp_path, "9", "other"), (1000, 1.0)).read_bytes())
-    found = scalars.read("default", "iris", Wanted(version="1"))
+    found = scalars.read("default", "iris", ScalarQuery(version="1"))
     assert found.series[0].points[-1][:2] == (1000, 1.0)
     assert sum(spent) < size / 10
 
@@ -258,8 +258,8 @@ def test_versions_stand_in_their_order_and_what_is_asked_for_is_told(tmp_path: P
     for version in ("10", "9", "blue"):
         write(log_dir(tmp_path, version, f"job-{version}"), (1, 1.0))
         write(log_dir(tmp_path, version, f"job-{version}"), (1, 1.0), tag="accuracy")
-    assert [each.run.version for each in read(tmp_path, Wanted(tag="loss")).series] == ["9", "10", "blue"]
-    found = read(tmp_path, Wanted(tag="loss", job="job-9"))
+    assert [each.run.version for each in read(tmp_path, ScalarQuery(tag="loss")).series] == ["9", "10", "blue"]
+    found = read(tmp_path, ScalarQuery(tag="loss", job="job-9"))
     assert (only(found).run.version, found.tags) == ("9", ("accuracy", "loss"))
 
 
@@ -304,7 +304,7 @@ VALUES = st.one_of(st.floats(-1e6, 1e6), st.just(math.nan))
 @settings(max_examples=examples(200), deadline=None)
 def test_thinning_keeps_first_last_lowest_and_highest(values: list[float], most: int) -> None:
     points: list[Point] = [(step, value, 0.0) for step, value in enumerate(values)]
-    kept = thinned(points, most)
+    kept = thin_out(points, most)
     assert len(kept) <= most
     assert (kept[0], kept[-1]) == (points[0], points[-1])
     steps = [step for step, _, _ in kept]

@@ -315,7 +315,7 @@ def test_without_a_call_all_time_is_spent_before_it() -> None:
         (request([1, 4], "[1,2,3,4]", name="y"), "no input 'y'; the model takes 'x'"),
         (request([1, 4], '["a","b","c","d"]', "BYTES"), "input 'x' must be FP64, not BYTES"),
         (request([1, 4], "[1,2,3,4]", outputs=["proba"]), "no output 'proba'; the model gives 'rows', 'sum'"),
-        (request([1, 4], "[1,2,3]"), "input 'x': data does not fit shape [1, 4]: 3 elements where it says 4"),
+        (request([1, 4], "[1,2,3]"), "input 'x': data does not fit shape [1, 4]: 3 elements, expected 4"),
     ],
 )
 def test_a_strict_model_says_what_it_expects(asked: Any, wanted: str) -> None:

@@ -13,7 +13,7 @@ from mizzen.protocol.frames import framing
 from mizzen.runtime import batching, callers
 from mizzen.runtime.caller_context import NAMED, Caller, Callers
 from mizzen.runtime.frameworks import python
-from mizzen.runtime.frameworks.model import Wanted
+from mizzen.runtime.frameworks.model import LoadRequest
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 MODEL = """
@@ -41,7 +41,7 @@ def requests(*rows: int, value: float = 1.0) -> list[Any]:
 def model(tmp_path: Path, request: pytest.FixtureRequest) -> python.PythonModel:
     name = f"asking_{request.node.name.replace('[', '_').replace(']', '_').replace('-', '_')}"
     (tmp_path / f"{name}.py").write_text(MODEL)
-    return python.load(Wanted("python", f"{name}:predict", trusted=True, batch=True), tmp_path)
+    return python.load(LoadRequest("python", f"{name}:predict", trusted=True, batch=True), tmp_path)
 
 
 def seen(model: python.PythonModel) -> list[list[Caller]]:
@@ -85,11 +85,11 @@ def test_a_log_line_names_the_requests_of_a_batch_but_not_any_number(
 
 
 def test_ids_that_do_not_match_the_requests_name_nobody() -> None:
-    assert Callers([(2, {"ids": b"only"})]).named([0, 1]) == "requests unknown, unknown"
+    assert Callers([(2, {"ids": b"only"})]).describe([0, 1]) == "requests unknown, unknown"
 
 
 def test_a_model_that_is_not_batched_has_one_caller(tmp_path: Path) -> None:
     (tmp_path / "asking_apart.py").write_text(MODEL)
-    model = python.load(Wanted("python", "asking_apart:predict", trusted=True, batch=False), tmp_path)
+    model = python.load(LoadRequest("python", "asking_apart:predict", trusted=True, batch=False), tmp_path)
     batching.answer(model, requests(3, 2), Callers([(2, {"ids": b"a\nb"})]))
     assert seen(model) == [[Caller("a", 3, "", "")], [Caller("b", 2, "", "")]]

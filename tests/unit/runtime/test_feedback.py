@@ -16,7 +16,7 @@ import pytest
 from mizzen.protocol.frames import framing, msgpack
 from mizzen.runtime import feedback
 from mizzen.runtime.frameworks import registry
-from mizzen.runtime.frameworks.model import LoadedModel, Wanted
+from mizzen.runtime.frameworks.model import LoadedModel, LoadRequest
 from mizzen.runtime.limits.watchdog import Running
 from mizzen.runtime.signature import TensorSpec
 from tests.unit.runtime.test_runtime_process import Peer, Runtime, until
@@ -103,7 +103,7 @@ def test_a_method_that_wants_more_is_somebody_elses(tmp_path: Path, caplog: pyte
 )
 def test_a_model_without_an_ear_is_told_nothing(tmp_path: Path, code: str) -> None:
     model = load(tmp_path, code)
-    assert registry.told(model) is None
+    assert registry.feedback_hook(model) is None
     feedback.tell(model, TOLD, Running())
 
 
@@ -139,9 +139,9 @@ def test_a_declared_signature_and_new_parameters_leave_it_its_ear(tmp_path: Path
         """,
         inputs=(x,),
     )
-    wanted = Wanted("python", "user_model:Model", trusted=True, inputs=(x,))
-    for each in (model, registry.reloaded(model, wanted, tmp_path)):
-        assert registry.told(each) is not None
+    wanted = LoadRequest("python", "user_model:Model", trusted=True, inputs=(x,))
+    for each in (model, registry.reload(model, wanted, tmp_path)):
+        assert registry.feedback_hook(each) is not None
         feedback.tell(each, TOLD, Running())
     assert sys.modules["user_model"].Model.heard == [("old", "r-1"), ("new", "r-1")]
 

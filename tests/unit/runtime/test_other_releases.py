@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.engines.local.frame_probe import Probe
+from mizzen.engines.local.frame_probe import FrameProbe
 from mizzen.protocol.frames import framing, msgpack
 from tests.support import releases
 from tests.unit.runtime.test_runtime_process import PYTHON, Runtime
@@ -43,7 +43,7 @@ def test_of_the_next_release(runtime: Runtime) -> None:
     peer = runtime.peer()
     hello = peer.hello()
     assert (hello["frames"], peer._reader.version) == ([2, 3], 2)
-    spoken = framing.common(hello["frames"], peer._reader.version)
+    spoken = framing.negotiate_version(hello["frames"], peer._reader.version)
     assert spoken == 2
     peer.ask(1, 41.0)
     assert peer.reply(1) == [{"predict": [42.0]}]
@@ -63,7 +63,7 @@ def test_of_a_release_too_far_away(runtime: Runtime) -> None:
     """The plane sees it for what it is, and does not wait for it to become ready."""
 
     async def seen() -> str:
-        probe = Probe(runtime.path, lambda: None)
+        probe = FrameProbe(runtime.path, lambda: None)
         try:
             async with asyncio.timeout(60):
                 while probe.readiness in ("unknown", "starting"):  # noqa: ASYNC110 - a socket that is not there yet

@@ -46,7 +46,7 @@ class Peer:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(60)
         self.socket.connect(str(path))
-        self._reader = framing.Reader()
+        self._reader = framing.FrameReader()
         self._frames: list[framing.Frame] = []
 
     def receive(self) -> framing.Frame | None:

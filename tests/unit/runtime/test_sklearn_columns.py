@@ -166,10 +166,10 @@ def test_numbers_with_names_stay_an_array(serve: Serve) -> None:
 )
 def test_numbers_that_are_picked_by_name(tmp_path: Path, first: Any) -> None:
     from mizzen.runtime.estimators import estimator
-    from mizzen.runtime.frameworks.model import Wanted
+    from mizzen.runtime.frameworks.model import LoadRequest
 
     fitted = make_pipeline(first, LogisticRegression()).fit(NUMBERS, LABELS)
-    model = estimator.served(fitted, Wanted("sklearn", "model.joblib"))
+    model = estimator.to_model(fitted, LoadRequest("sklearn", "model.joblib"))
     assert model.inputs == (TensorSpec("input", "FP64", (-1, 2)),)
     answer = asking.ask(model, {"input": NUMBERS.to_numpy()})
     assert answer["predict"].tolist() == fitted.predict(NUMBERS).tolist()

@@ -72,7 +72,7 @@ def closed(peer: socket.socket) -> bool:
 def test_what_is_owed_is_kept_until_it_is_read(path: str) -> None:
     with connected(path) as slow:
         ask(slow, 3)
-        reader = framing.Reader()
+        reader = framing.FrameReader()
         got: list[framing.Frame] = []
         while len(got) < 4:
             got += reader.feed(slow.recv(1 << 20))
@@ -85,7 +85,7 @@ def test_a_peer_that_owes_too_much_reading_is_closed(path: str) -> None:
         ask(slow, 8)
         assert closed(slow)
         ask(good, 1)
-        reader = framing.Reader()
+        reader = framing.FrameReader()
         got: list[framing.Frame] = []
         while not got:
             got += reader.feed(good.recv(1 << 20))

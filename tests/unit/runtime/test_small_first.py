@@ -72,7 +72,7 @@ def ask(peer: socket.socket, request: bytes) -> None:
 
 
 def reply(peer: socket.socket) -> framing.Frame:
-    reader = framing.Reader()
+    reader = framing.FrameReader()
     while True:
         for frame in reader.feed(peer.recv(1 << 16)):
             return frame

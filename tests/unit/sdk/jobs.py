@@ -12,7 +12,7 @@ from typing import Any
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Ref
 from mizzen.runs import records
-from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, checkpoint_id, digest_of
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Exit, File
 from tests.unit.server.harness import Harness
@@ -73,7 +73,7 @@ class Training:
             job=self.id, job_uid=job.meta.uid, name=name, files=files, sha256=sha256, created=time.time(), step=step,
             metrics=metrics, framework="sklearn", entrypoint=name, trusted=True,
         )  # fmt: skip
-        assert Shelf(blobs.documents).add(made)
+        assert CheckpointStore(blobs.documents).add(made)
         return made.id
 
     def spec(self) -> dict[str, Any]:

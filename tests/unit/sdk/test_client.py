@@ -15,7 +15,7 @@ from mizzen import errors
 from mizzen.kinds.schema.resource import Condition, Ref
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.connection.locate import PlaneAddress
 from mizzen.sdk.operations import deploy
 from tests.support.answers import Answers, answering
 from tests.unit.server.harness import TOKEN, Harness, serving
@@ -42,7 +42,7 @@ def inference() -> Iterator[Answers]:
 
 def on(control: str, inference: str | None, work: Callable[[AsyncPlane], Awaitable[Any]]) -> Any:
     async def session() -> Any:
-        async with AsyncPlane(Place(control, inference, TOKEN)) as plane:
+        async with AsyncPlane(PlaneAddress(control, inference, TOKEN)) as plane:
             return await work(plane)
 
     return asyncio.run(session())
@@ -250,7 +250,7 @@ def test_limits_within_which_the_load_says_how_many(control: Harness, inference:
         assert await plane.autoscale("iris", limits) == "iris-1"
         assert await plane.autoscale("iris", {"target": 8}, wait=False) == "iris-1"
         assert (await plane.get("inferencemodels", "iris-1"))["spec"]["autoScale"] == {**limits, "target": 8}
-        with pytest.raises(errors.Invalid, match="follows the load"):
+        with pytest.raises(errors.Invalid, match="is set by autoscaling"):
             await plane.scale("iris", 2)
         await plane.autoscale("iris", None, replicas=2)
         spec = (await plane.get("inferencemodels", "iris-1"))["spec"]
@@ -426,7 +426,7 @@ def test_versions_and_aliases_are_asked_by_their_own_paths(control: Harness, inf
             {"inputs": [{"name": "x", "datatype": "FP64", "shape": [-1]}]},
         )
         inference.give["POST", f"/v2/models/{path}/infer"] = (200, {"outputs": [OUTPUT], "model_version": path})
-    with mizzen.Plane(Place(control.url, inference.url, TOKEN)) as plane:
+    with mizzen.Plane(PlaneAddress(control.url, inference.url, TOKEN)) as plane:
         for name, path in paths.items():
             plane.predict(name, [1.0])
             assert inference.asked[-1].path == f"/v2/models/{path}/infer"

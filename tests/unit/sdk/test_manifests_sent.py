@@ -17,7 +17,7 @@ from mizzen import errors
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import warnings as connection_warnings
-from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.connection.locate import PlaneAddress
 from mizzen.server.versions.routes import MOST_AT_ONCE
 from tests.unit.server.harness import TOKEN, Harness, serving
 
@@ -104,7 +104,7 @@ def test_a_change_by_somebody_else_meanwhile_is_written_over(control: Harness) -
             return await super().replace(manifest, **how)
 
     async def work() -> str:
-        async with Disturbed(Place(control.url, None, TOKEN)) as plane:
+        async with Disturbed(PlaneAddress(control.url, None, TOKEN)) as plane:
             await plane.apply(IRIS)
             (done,) = await plane.apply(IRIS.replace("latest", "manual"))
             return done.outcome

@@ -15,19 +15,19 @@ from mizzen.sdk.packaging import requirements
 def test_lines_or_a_file_of_them(tmp_path: Path) -> None:
     file = tmp_path / "requirements.txt"
     file.write_text("a==1 # one\n")
-    assert requirements.listed(["b", "c"]) == ["b", "c"]
-    assert requirements.listed(file) == requirements.listed(str(file)) == ["a==1"]
-    assert requirements.listed([]) == []
-    assert requirements.listed(None) is None
+    assert requirements.to_list(["b", "c"]) == ["b", "c"]
+    assert requirements.to_list(file) == requirements.to_list(str(file)) == ["a==1"]
+    assert requirements.to_list([]) == []
+    assert requirements.to_list(None) is None
 
 
 def test_a_file_that_is_not_there_or_cannot_be_followed(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as absent:
-        requirements.listed("numpy>=2")
+        requirements.to_list("numpy>=2")
     assert absent.value.hint == "a single requirement goes into a list: ['numpy>=2']"
     (tmp_path / "r.txt").write_text("-e .")
-    with pytest.raises(errors.Invalid, match=r"line 1: '-e \.' leads elsewhere"):
-        requirements.listed(tmp_path / "r.txt")
+    with pytest.raises(errors.Invalid, match=r"line 1: '-e \.' is a pip option"):
+        requirements.to_list(tmp_path / "r.txt")
 
 
 def test_what_was_pickled_with_cloudpickle_needs_it_again() -> None:
@@ -39,15 +39,15 @@ def test_what_was_pickled_with_cloudpickle_needs_it_again() -> None:
 
 
 def test_what_it_requires_is_told() -> None:
-    assert requirements.told({"requirements": ["a", "b", "c", "d"]}) == ", which requires a, b and 2 more"
-    assert requirements.told({"requirements": ["a"]}) == ", which requires a"
-    assert requirements.told({}) == ""
+    assert requirements.describe({"requirements": ["a", "b", "c", "d"]}) == ", which requires a, b and 2 more"
+    assert requirements.describe({"requirements": ["a"]}) == ", which requires a"
+    assert requirements.describe({}) == ""
 
 
 def test_one_way_to_say_it() -> None:
-    assert object_arguments.required(None, None, none=False) is None
-    assert object_arguments.required(None, ["a"], none=False) == ["a"]
-    assert object_arguments.required(Path("r"), None, none=False) == Path("r")
-    assert object_arguments.required(None, None, none=True) == []
+    assert object_arguments.parse_requirements(None, None, none=False) is None
+    assert object_arguments.parse_requirements(None, ["a"], none=False) == ["a"]
+    assert object_arguments.parse_requirements(Path("r"), None, none=False) == Path("r")
+    assert object_arguments.parse_requirements(None, None, none=True) == []
     with pytest.raises(typer.BadParameter, match="one of --requirements"):
-        object_arguments.required(Path("r"), ["a"], none=False)
+        object_arguments.parse_requirements(Path("r"), ["a"], none=False)

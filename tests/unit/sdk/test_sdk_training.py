@@ -291,7 +291,7 @@ def test_what_leads_out_of_the_folder_is_not_unpacked(tmp_path: Path, name: str)
     with tarfile.open(fileobj=made, mode="w") as archive:
         archive.addfile(tarfile.TarInfo(name), io.BytesIO())
     with pytest.raises(errors.Invalid, match="leads out"):
-        asyncio.run(tar_extract.unpacked(_pieces(made.getvalue()), tmp_path / "folder"))
+        asyncio.run(tar_extract.extract(_pieces(made.getvalue()), tmp_path / "folder"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -304,10 +304,10 @@ def test_links_are_left_out_and_a_cut_is_noticed(tmp_path: Path) -> None:
         file = tarfile.TarInfo("a/b")
         file.size = 3000
         archive.addfile(file, io.BytesIO(b"x" * 3000))
-    folder = asyncio.run(tar_extract.unpacked(_pieces(made.getvalue()), tmp_path / "folder"))
+    folder = asyncio.run(tar_extract.extract(_pieces(made.getvalue()), tmp_path / "folder"))
     assert [str(path.relative_to(folder)) for path in folder.rglob("*") if not path.is_dir()] == ["a/b"]
     with pytest.raises(errors.Unavailable, match="cut off"):
-        asyncio.run(tar_extract.unpacked(_pieces(made.getvalue()[:2000]), tmp_path / "other"))
+        asyncio.run(tar_extract.extract(_pieces(made.getvalue()[:2000]), tmp_path / "other"))
 
 
 def test_monitors(answers: Answers) -> None:
@@ -335,5 +335,5 @@ def test_reasons_are_found_in_the_condition_of_the_state() -> None:
         "state": "Failed",
         "status": {"conditions": [{"type": "Created"}, {"type": "Failed", "reason": "Terminated"}]},
     }
-    assert train.told_of(job)["reason"] == "Terminated"
-    assert train.told_of({"state": "Created"}) == {}
+    assert train.state_condition(job)["reason"] == "Terminated"
+    assert train.state_condition({"state": "Created"}) == {}

@@ -20,14 +20,14 @@ def write(folder: Path, **files: str) -> Path:
 
 def test_a_file_is_sent_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "model.joblib").write_bytes(b"x")
-    with source.opened("model.joblib", tmp_path) as found:
+    with source.open_source("model.joblib", tmp_path) as found:
         assert found == source.Source((tmp_path / "model.joblib").resolve())
 
 
 def test_a_single_module_is_sent_as_its_file(tmp_path: Path) -> None:
     write(tmp_path, double_py="def predict(inputs):\n    return inputs\n")
     for what in ("double:predict", "double.py:predict"):
-        with source.opened(what, tmp_path) as found:
+        with source.open_source(what, tmp_path) as found:
             assert found == source.Source((tmp_path / "double.py").resolve(), "python", "double:predict")
 
 
@@ -43,7 +43,7 @@ def test_a_package_is_sent_so_that_it_can_be_imported(tmp_path: Path, what: str)
     (folder / "pkg" / "__pycache__").mkdir()
     (folder / "pkg" / "__pycache__" / "mod.pyc").write_bytes(b"old")
     (folder / "beside.txt").write_text("not part of the package")
-    with source.opened(what, folder) as found:
+    with source.open_source(what, folder) as found:
         assert (found.framework, found.entrypoint) == ("python", what)
         assert [path.name for path in found.path.iterdir()] == ["pkg"]
         assert not (found.path / "pkg" / "__pycache__").exists()
@@ -59,7 +59,7 @@ def test_a_package_is_sent_so_that_it_can_be_imported(tmp_path: Path, what: str)
 
 def test_nothing_is_imported(tmp_path: Path) -> None:
     write(tmp_path, loud_py="raise SystemExit('imported')\n\n\ndef predict(inputs):\n    return 1\n")
-    with source.opened("loud:predict", tmp_path) as found:
+    with source.open_source("loud:predict", tmp_path) as found:
         assert found.entrypoint == "loud:predict"
 
 
@@ -105,7 +105,7 @@ def test_what_is_not_there_is_said_clearly(
     tmp_path: Path, what: str, kind: type[MizzenError], says: str, hint: str
 ) -> None:
     write(tmp_path, double_py="def predict(inputs):\n    return 1\n", broken_py="def (:\n", pkg__mod_py="f = 1\n")
-    with pytest.raises(kind) as caught, source.opened(what, tmp_path):
+    with pytest.raises(kind) as caught, source.open_source(what, tmp_path):
         pass
     assert says in caught.value.message
     assert hint in caught.value.hint

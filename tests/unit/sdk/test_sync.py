@@ -213,9 +213,9 @@ def test_a_version_has_one_source_by_position_or_by_name(control: Harness) -> No
         with pytest.raises(errors.Invalid, match="url needs sha256"):
             model.add_version(url="https://example.org/m.tar.gz")
     git = {"repo": "https://example.org/m.git", "ref": "v1"}
-    assert upload.sourced(None, git, None, None) == {"git": git}
-    assert upload.sourced(None, "https://example.org/m.git@v1", None, None) == {"git": git}
-    assert upload.sourced(None, None, "u", "9f") == {"downloadURL": "u", "sha256sum": "9f"}
+    assert upload.choose_source(None, git, None, None) == {"git": git}
+    assert upload.choose_source(None, "https://example.org/m.git@v1", None, None) == {"git": git}
+    assert upload.choose_source(None, None, "u", "9f") == {"downloadURL": "u", "sha256sum": "9f"}
 
 
 def test_a_secret_keeps_what_is_not_named(control: Harness) -> None:

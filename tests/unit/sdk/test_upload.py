@@ -16,7 +16,7 @@ import pytest
 
 from mizzen import errors
 from mizzen.sdk.client import AsyncPlane
-from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.connection.locate import PlaneAddress
 from mizzen.sdk.packaging import upload
 from tests.unit.blobs.packing import FILES, tarred
 from tests.unit.server.harness import TOKEN, Harness, serving
@@ -45,7 +45,7 @@ def token_of(client: httpx2.Client) -> str:
     return client.headers["authorization"].removeprefix("Bearer ")
 
 
-def add(place: Place, source: Any, **more: Any) -> dict[str, Any]:
+def add(place: PlaneAddress, source: Any, **more: Any) -> dict[str, Any]:
     async def main() -> dict[str, Any]:
         async with AsyncPlane(place, patience=0.1) as calls:
             return await upload.add_version(calls, "iris", source, **more)
@@ -54,7 +54,7 @@ def add(place: Place, source: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_a_folder_is_sent_and_told_of(plane: Harness, code: Path) -> None:
-    place = Place(plane.url, None, token_of(writer(plane)))
+    place = PlaneAddress(plane.url, None, token_of(writer(plane)))
     told: list[tuple[int, int | None]] = []
     version = add(place, code, progress=lambda done, total: told.append((done, total)), labels={"a": "b"}, **PY)
     assert contents(plane, version) == FILES
@@ -69,7 +69,7 @@ def test_a_folder_is_sent_and_told_of(plane: Harness, code: Path) -> None:
 
 
 def test_an_archive_and_a_single_file_are_sent(plane: Harness, tmp_path: Path) -> None:
-    place = Place(plane.url, None, TOKEN)
+    place = PlaneAddress(plane.url, None, TOKEN)
     (tmp_path / "code.tgz").write_bytes(tarred(FILES))
     assert contents(plane, add(place, tmp_path / "code.tgz", **PY)) == FILES
     (tmp_path / "m.pkl").write_bytes(b"pickle")
@@ -78,14 +78,14 @@ def test_an_archive_and_a_single_file_are_sent(plane: Harness, tmp_path: Path) -
 
 def test_a_plane_of_this_machine_reads_by_itself(plane: Harness, code: Path, tmp_path: Path) -> None:
     (tmp_path / "admin-token").write_text(TOKEN)
-    version = add(Place(plane.url, None, TOKEN, data_dir=tmp_path), code, **PY)
+    version = add(PlaneAddress(plane.url, None, TOKEN, data_dir=tmp_path), code, **PY)
     assert contents(plane, version) == FILES
     assert not (tmp_path / "blobs" / "uploads").exists()
 
 
 def test_what_is_not_there(plane: Harness, tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound):
-        add(Place(plane.url, None, TOKEN), tmp_path / "none")
+        add(PlaneAddress(plane.url, None, TOKEN), tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_it_goes_on_through_broken_connections(plane: Harness, tmp_path: Path, m
     data = os.urandom(3 << 20)
     (tmp_path / "m.pkl").write_bytes(data)
     with Breaking(plane.url, [1 << 20, 1 << 20, 1 << 19]) as proxy:
-        version = add(Place(proxy.url, None, TOKEN), tmp_path / "m.pkl")
+        version = add(PlaneAddress(proxy.url, None, TOKEN), tmp_path / "m.pkl")
     assert contents(plane, version) == {"m.pkl": data}
 
 
@@ -167,4 +167,4 @@ def test_it_gives_up_when_nothing_helps(plane: Harness, tmp_path: Path, monkeypa
     monkeypatch.setattr(upload, "_PAUSE", 0.001)
     (tmp_path / "m.pkl").write_bytes(os.urandom(1 << 20))
     with Breaking(plane.url, [5000] * 100) as proxy, pytest.raises(errors.Unavailable):
-        add(Place(proxy.url, None, TOKEN), tmp_path / "m.pkl")
+        add(PlaneAddress(proxy.url, None, TOKEN), tmp_path / "m.pkl")

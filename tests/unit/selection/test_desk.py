@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from mizzen.errors import Unavailable
-from mizzen.graph.bandits import State
+from mizzen.graph.bandits import BanditState
 from mizzen.graph.table_types import Policy
 from mizzen.selection import state_db
-from mizzen.selection.cached_state import View
-from mizzen.selection.feedback_writer import BATCH, PATIENCE_SECONDS, Desk
-from mizzen.selection.state_db import Credit, Given, Outcome, Score
+from mizzen.selection.cached_state import StateCache
+from mizzen.selection.feedback_writer import BUSY_TIMEOUT_SECONDS, MAX_BATCH, FeedbackWriter
+from mizzen.selection.state_db import Credit, FeedbackEntry, FeedbackOutcome, Score
 
 GREEDY = Policy(name="egreedy", epsilon=0.0)
 ABC = ("a", "b", "c")
@@ -30,15 +30,17 @@ class Gateway:
         self.path, self.word = folder / state_db.FILE, folder / "run" / "selection"
         self.now, self.posts = 0.0, 0
         self._loop = asyncio.get_running_loop()
-        self.desk = Desk(self.path, self.word, random.Random(1), post=self._post, limit=limit, clock=lambda: self.now)
+        self.desk = FeedbackWriter(
+            self.path, self.word, random.Random(1), post=self._post, limit=limit, clock=lambda: self.now
+        )
 
     def _post(self, work: Callable[..., object], *words: object) -> None:
         self.posts += 1
         self._loop.call_soon_threadsafe(work, *words)
 
-    def give(self, given: Given) -> asyncio.Future[Outcome | Exception]:
-        told: asyncio.Future[Outcome | Exception] = self._loop.create_future()
-        self.desk.give(given, told.set_result)
+    def give(self, given: FeedbackEntry) -> asyncio.Future[FeedbackOutcome | Exception]:
+        told: asyncio.Future[FeedbackOutcome | Exception] = self._loop.create_future()
+        self.desk.submit(given, told.set_result)
         return told
 
     def counts(self) -> dict[str, int]:
@@ -47,16 +49,16 @@ class Gateway:
     def best(self) -> str:
         return self._state().best
 
-    def _state(self) -> State:
-        connection = state_db.opened(self.path)
-        found = state_db.state(connection, "u1", "n", "")
+    def _state(self) -> BanditState:
+        connection = state_db.open_db(self.path)
+        found = state_db.read_state(connection, "u1", "n", "")
         connection.close()
         assert found is not None
         return found
 
 
-def feedback(id: str, arm: str = "a", reward: float = 1.0) -> Given:  # noqa: A002
-    return Given("u1", id, f"{arm}{reward}".encode(), reward, 0.0, [Credit("n", GREEDY, ABC, arm, 1.0, "")], [])
+def feedback(id: str, arm: str = "a", reward: float = 1.0) -> FeedbackEntry:  # noqa: A002
+    return FeedbackEntry("u1", id, f"{arm}{reward}".encode(), reward, 0.0, [Credit("n", GREEDY, ABC, arm, 1.0, "")], [])
 
 
 def in_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -83,16 +85,16 @@ async def test_each_is_told_what_became_of_it(tmp_path: Path) -> None:
 @in_loop
 async def test_nobody_is_told_before_every_gateway_sees_it(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
-    views = [View(gateway.path, gateway.word, random.Random(number)) for number in range(2)]
-    selectors = [view.of("u1", "n", GREEDY, ABC) for view in views]
+    views = [StateCache(gateway.path, gateway.word, random.Random(number)) for number in range(2)]
+    selectors = [view.selector_for("u1", "n", GREEDY, ABC) for view in views]
     leaders = set()
     for number in range(30):
         arm, seen = ABC[number % 3], asyncio.get_running_loop().create_future()
 
-        def told(_: Outcome | Exception, seen: asyncio.Future[set[str]] = seen) -> None:
+        def told(_: FeedbackOutcome | Exception, seen: asyncio.Future[set[str]] = seen) -> None:
             seen.set_result({selector.choose("")[0] for selector in selectors})
 
-        gateway.desk.give(feedback(str(number), arm, number * 7 % 10 / 10), told)
+        gateway.desk.submit(feedback(str(number), arm, number * 7 % 10 / 10), told)
         chosen = await seen
         assert chosen == {gateway.best()}
         leaders |= chosen
@@ -104,11 +106,14 @@ async def test_nobody_is_told_before_every_gateway_sees_it(tmp_path: Path) -> No
 
 @in_loop
 async def test_what_a_killed_gateway_wrote_and_could_not_tell_is_seen_when_it_is_given_again(tmp_path: Path) -> None:
-    gateway, view = Gateway(tmp_path), View(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1))
-    selector = view.of("u1", "n", GREEDY, ABC)
+    gateway, view = (
+        Gateway(tmp_path),
+        StateCache(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1)),
+    )
+    selector = view.selector_for("u1", "n", GREEDY, ABC)
     other = next(arm for arm in ABC if arm != selector.choose("")[0])
-    connection = state_db.opened(gateway.path)
-    state_db.take(connection, [feedback("1", other)], random.Random(1))
+    connection = state_db.open_db(gateway.path)
+    state_db.record_feedback(connection, [feedback("1", other)], random.Random(1))
     connection.close()
     assert selector.choose("")[0] != other, "nobody has changed the word"
     assert await gateway.give(feedback("1", other)) == "repeated"
@@ -120,9 +125,9 @@ async def test_what_a_killed_gateway_wrote_and_could_not_tell_is_seen_when_it_is
 @in_loop
 async def test_what_comes_while_a_commit_runs_is_written_together(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
-    writer = state_db.opened(gateway.path)
+    writer = state_db.open_db(gateway.path)
     writer.execute("BEGIN IMMEDIATE")
-    told = [gateway.give(feedback(str(number))) for number in range(2 * BATCH)]
+    told = [gateway.give(feedback(str(number))) for number in range(2 * MAX_BATCH)]
     await asyncio.sleep(0)
     assert not any(one.done() for one in told), "nothing is committed"
     writer.execute("ROLLBACK")
@@ -130,13 +135,13 @@ async def test_what_comes_while_a_commit_runs_is_written_together(tmp_path: Path
     assert set(await asyncio.gather(*told)) == {"counted"}
     assert gateway.posts <= 4, "the first alone or with some, and the rest in batches"
     gateway.desk.close()
-    assert gateway.counts()["a"] == 2 * BATCH
+    assert gateway.counts()["a"] == 2 * MAX_BATCH
 
 
 @in_loop
 async def test_more_than_may_wait_is_refused_at_once(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, limit=3)
-    writer = state_db.opened(gateway.path)
+    writer = state_db.open_db(gateway.path)
     writer.execute("BEGIN IMMEDIATE")
     told = [gateway.give(feedback(str(number))) for number in range(5)]
     assert not any(one.done() for one in told), "not from within the call"
@@ -152,37 +157,37 @@ async def test_more_than_may_wait_is_refused_at_once(tmp_path: Path) -> None:
 @in_loop
 async def test_closing_finishes_what_was_given(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path)
-    told = [gateway.give(feedback(str(number))) for number in range(2 * BATCH + 7)]
+    told = [gateway.give(feedback(str(number))) for number in range(2 * MAX_BATCH + 7)]
     gateway.desk.close()
-    assert gateway.counts()["a"] == 2 * BATCH + 7
+    assert gateway.counts()["a"] == 2 * MAX_BATCH + 7
     assert set(await asyncio.gather(*told)) == {"counted"}
     assert isinstance(await gateway.give(feedback("late")), Unavailable)
     gateway.desk.close()
-    assert gateway.counts()["a"] == 2 * BATCH + 7
+    assert gateway.counts()["a"] == 2 * MAX_BATCH + 7
 
 
 def test_a_desk_that_nobody_used_makes_nothing(tmp_path: Path) -> None:
-    Desk(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1), post=print).close()
+    FeedbackWriter(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1), post=print).close()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_others_that_write_are_waited_for_but_not_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         gateway, loop = Gateway(tmp_path), asyncio.get_running_loop()
-        writer = state_db.opened(gateway.path)
+        writer = state_db.open_db(gateway.path)
         attempts: asyncio.Queue[None] = asyncio.Queue()
 
-        def impatient(path: Path, opened: Callable[..., sqlite3.Connection] = state_db.opened) -> sqlite3.Connection:
+        def impatient(path: Path, opened: Callable[..., sqlite3.Connection] = state_db.open_db) -> sqlite3.Connection:
             loop.call_soon_threadsafe(attempts.put_nowait, None)
             return opened(path, seconds=0.0)
 
-        monkeypatch.setattr(state_db, "opened", impatient)
+        monkeypatch.setattr(state_db, "open_db", impatient)
         writer.execute("BEGIN IMMEDIATE")
         told = gateway.give(feedback("1"))
         for _ in range(3):
             await attempts.get()
         assert not told.done(), "as long as virtual time stands still, it is tried again"
-        gateway.now = 2 * PATIENCE_SECONDS
+        gateway.now = 2 * BUSY_TIMEOUT_SECONDS
         failed = await told
         assert isinstance(failed, Unavailable)
         assert isinstance(failed.__cause__, sqlite3.OperationalError)
@@ -232,7 +237,7 @@ async def test_a_number_that_is_none_is_refused_before_it_can_harm_its_neighbour
 def test_a_loop_that_ended_before_the_desk_harms_nobody(tmp_path: Path) -> None:
     async def main() -> Gateway:
         gateway = Gateway(tmp_path)
-        gateway.desk.give(feedback("1"), lambda _: None)
+        gateway.desk.submit(feedback("1"), lambda _: None)
         return gateway
 
     gateway = asyncio.run(main())

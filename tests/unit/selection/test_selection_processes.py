@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from mizzen.graph.bandits import State
+from mizzen.graph.bandits import BanditState
 from mizzen.graph.table_types import Policy
 from mizzen.selection import state_db
-from mizzen.selection.cached_state import View
+from mizzen.selection.cached_state import StateCache
 from mizzen.selection.state_db import Quality
 
 ARMS = ("a", "b", "c")
@@ -23,17 +23,17 @@ COMMON = """
 import asyncio, random, sys
 from pathlib import Path
 from mizzen.graph.table_types import Policy
-from mizzen.selection.state_db import Credit, Given, Score
-from mizzen.selection.feedback_writer import Desk
+from mizzen.selection.state_db import Credit, FeedbackEntry, Score
+from mizzen.selection.feedback_writer import FeedbackWriter
 
 folder, ARMS = Path(sys.argv[1]), ("a", "b", "c")
 
 def desk():
     post = asyncio.get_running_loop().call_soon_threadsafe
-    return Desk(folder / "state.db", folder / "run" / "selection", random.Random(), post=post)
+    return FeedbackWriter(folder / "state.db", folder / "run" / "selection", random.Random(), post=post)
 
 def given(uid, id, number, policy, arm, reward):
-    return Given(uid, id, str(reward).encode(), reward, float(number), [Credit("n", policy, ARMS, arm, 0.5, "")],
+    return FeedbackEntry(uid, id, str(reward).encode(), reward, float(number), [Credit("n", policy, ARMS, arm, 0.5, "")],
                  [Score(arm, "1", reward, None)])
 """
 
@@ -51,7 +51,7 @@ async def main():
         def done(outcome):
             print(number, id, outcome, flush=True)
             told.set_result(None)
-        at.give(given("u1", id, number, policy, ARMS[number % 3], number % 8 / 8), done)
+        at.submit(given("u1", id, number, policy, ARMS[number % 3], number % 8 / 8), done)
         return told
     for number in range(first, last, 4):
         sys.stdin.readline()  # a word for each four
@@ -73,7 +73,7 @@ async def main():
     while line := await asyncio.to_thread(sys.stdin.readline):
         id, arm, reward = line.split()
         told = loop.create_future()
-        at.give(given("u2", id, 0, policy, arm, float(reward)), told.set_result)
+        at.submit(given("u2", id, 0, policy, arm, float(reward)), told.set_result)
         print(await told, flush=True)
     at.close()
 
@@ -91,7 +91,7 @@ async def main():
     loop, at = asyncio.get_running_loop(), desk()
     async def give(number):
         told = loop.create_future()
-        at.give(given("u3", f"{number}", number, policy, "a", 1.0), told.set_result)
+        at.submit(given("u3", f"{number}", number, policy, "a", 1.0), told.set_result)
         outcome = await told
         return outcome if isinstance(outcome, str) else type(outcome).__name__
     print(await give(0))
@@ -136,12 +136,12 @@ def end(child: subprocess.Popen[str]) -> list[str]:
         return [line for line in child.stdout.read().splitlines(keepends=True) if line.endswith("\n")]
 
 
-def kept(path: Path, uid: str) -> tuple[set[str], State, list[Quality]]:
+def kept(path: Path, uid: str) -> tuple[set[str], BanditState, list[Quality]]:
     """Which feedback is stored, and what was learnt of it."""
-    connection = state_db.opened(path)
+    connection = state_db.open_db(path)
     assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     ids = {str(id_) for (id_,) in connection.execute("SELECT id FROM given WHERE uid = ?", (uid,))}
-    state, quality = state_db.state(connection, uid, "n", ""), state_db.qualities(connection, uid)
+    state, quality = state_db.read_state(connection, uid, "n", ""), state_db.list_qualities(connection, uid)
     connection.close()
     assert state is not None
     return ids, state, quality
@@ -201,8 +201,8 @@ def test_killed_gateways_lose_nothing_and_count_nothing_twice(tmp_path: Path) ->
 
 def test_what_one_gateway_acknowledges_is_in_the_next_choice_of_another(tmp_path: Path) -> None:
     rng, totals = random.Random(4), {arm: [0, 0.0] for arm in ARMS}
-    view = View(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1))
-    selector = view.of("u2", "n", Policy(name="egreedy", epsilon=0.0), ARMS)
+    view = StateCache(tmp_path / state_db.FILE, tmp_path / "run" / "selection", random.Random(1))
+    selector = view.selector_for("u2", "n", Policy(name="egreedy", epsilon=0.0), ARMS)
     with started(TELLER, tmp_path) as one, started(TELLER, tmp_path) as other:
         for child in (one, other):
             assert child.stdout is not None
@@ -228,9 +228,9 @@ def test_what_one_gateway_acknowledges_is_in_the_next_choice_of_another(tmp_path
 def test_new_gateways_that_open_a_new_file_at_once_all_succeed(tmp_path: Path) -> None:
     program = (
         "import random, sys; from pathlib import Path; from mizzen.graph.table_types import Policy;"
-        "from mizzen.selection.cached_state import View; sys.stdin.readline();"
-        "view = View(Path(sys.argv[1]) / 'state.db', Path(sys.argv[1]) / 'run' / 'selection', random.Random());"
-        "print(view.of('u1', 'n', Policy(name='egreedy'), ('a', 'b', 'c', 'd', 'e')).choose('')[0])"
+        "from mizzen.selection.cached_state import StateCache; sys.stdin.readline();"
+        "cache = StateCache(Path(sys.argv[1]) / 'state.db', Path(sys.argv[1]) / 'run' / 'selection', random.Random());"
+        "print(cache.selector_for('u1', 'n', Policy(name='egreedy'), ('a', 'b', 'c', 'd', 'e')).choose('')[0])"
     )
     with contextlib.ExitStack() as stack:
         children = [stack.enter_context(started(program, tmp_path)) for _ in range(4)]

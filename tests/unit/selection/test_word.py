@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.selection.change_marker import Word
+from mizzen.selection.change_marker import ChangeMarker
 
 BUMPS = (
-    "import sys; from pathlib import Path; from mizzen.selection.change_marker import Word; "
-    "Word(Path(sys.argv[1])).bump()"
+    "import sys; from pathlib import Path; from mizzen.selection.change_marker import ChangeMarker; "
+    "ChangeMarker(Path(sys.argv[1])).bump()"
 )
 
 
 def test_each_number_is_another_one(tmp_path: Path) -> None:
-    word = Word(tmp_path / "run" / "selection")
+    word = ChangeMarker(tmp_path / "run" / "selection")
     seen = {word.cell[0]}
     for _ in range(1000):
         word.bump()
@@ -26,7 +26,7 @@ def test_each_number_is_another_one(tmp_path: Path) -> None:
 
 
 def test_all_who_map_it_see_the_same_number(tmp_path: Path) -> None:
-    one, other = Word(tmp_path / "selection"), Word(tmp_path / "selection")
+    one, other = ChangeMarker(tmp_path / "selection"), ChangeMarker(tmp_path / "selection")
     before = one.cell[0]
     assert other.cell[0] == before
     other.bump()
@@ -34,7 +34,7 @@ def test_all_who_map_it_see_the_same_number(tmp_path: Path) -> None:
 
 
 def test_another_process_is_seen_at_once(tmp_path: Path) -> None:
-    word = Word(tmp_path / "selection")
+    word = ChangeMarker(tmp_path / "selection")
     before = word.cell[0]
     subprocess.run([sys.executable, "-c", BUMPS, str(tmp_path / "selection")], check=True)
     assert word.cell[0] != before
@@ -43,7 +43,7 @@ def test_another_process_is_seen_at_once(tmp_path: Path) -> None:
 def test_a_file_that_is_too_short_is_made_whole_with_room_on_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "selection"
     path.write_bytes(b"abc")
-    Word(path).bump()
+    ChangeMarker(path).bump()
     assert path.stat().st_size == 8
     assert path.stat().st_blocks > 0, "a hole in a full disk would end the process"
 
@@ -51,11 +51,11 @@ def test_a_file_that_is_too_short_is_made_whole_with_room_on_the_disk(tmp_path: 
 def test_a_file_that_cannot_be_made_is_an_error_of_the_system(tmp_path: Path) -> None:
     (tmp_path / "selection").mkdir()
     with pytest.raises(OSError, match="selection"):
-        Word(tmp_path / "selection")
+        ChangeMarker(tmp_path / "selection")
 
 
 def test_closed(tmp_path: Path) -> None:
-    word = Word(tmp_path / "selection")
+    word = ChangeMarker(tmp_path / "selection")
     word.close()
     with pytest.raises(ValueError, match="released"):
         word.bump()

@@ -21,9 +21,14 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
+from mizzen.runs.checkpoints import CheckpointStore
+from mizzen.server.admin.metrics import PlaneStats
 from mizzen.server.admission import namespaced_store
+from mizzen.server.admission.namespaced_store import NamespacedStore
 from mizzen.server.app import create_app
-from mizzen.server.auth.oidc import Oidc
+from mizzen.server.auth.oidc import OidcAuthenticator
+from mizzen.server.auth.role_bindings import RoleBindingCache
+from mizzen.server.http.context import ServerContext
 from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
 from mizzen.stores.records.vault import Vault
 from mizzen.stores.sqlite.store import SqliteStore
@@ -137,14 +142,15 @@ def serving(
     *,
     loopback: bool = True,
     anonymous: bool = True,
-    oidc: Oidc | None = None,
+    oidc: OidcAuthenticator | None = None,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
     audit: Callable[[AuditLog], AuditLog] = lambda log: log,
     keep_events: int = 10_000,
     change: Callable[[Starlette], None] | None = None,
     more: Mapping[str, Any] | None = None,
+    inside: PlaneStats | None = None,
 ) -> Iterator[Harness]:
-    """`audit` may put something else in the place of the store's own audit. `more` is handed to `create_app`."""
+    """`audit` may replace the store's own audit. `more`: further fields of the ServerContext."""
     # Made anew from its number, as in a plane: only then asyncio knows that it is TCP, and sends at once.
     listener = socket.socket(fileno=socket.create_server(("127.0.0.1", 0)).detach())
     started: list[Harness] = []
@@ -158,24 +164,26 @@ def serving(
             new_id=lambda: uuid.uuid4().hex,
             keep_events=keep_events,
         )
-        await namespaced_store.prepare(store, await store.namespaces())
-        app = create_app(
-            store=store,
-            blobs=FileBlobs(folder / "blobs"),
+        await namespaced_store.create_missing(store, await store.namespaces())
+        blobs = FileBlobs(folder / "blobs")
+        context = ServerContext(
+            store=NamespacedStore(store),
+            blobs=blobs,
             identities=store.identities,
             secrets=store.secrets,
             vault=Vault(store.secrets, folder / "secret-key"),
             audit=audit(store.audit),
-            admin_token=TOKEN,
+            bindings=RoleBindingCache(store),
             inference_url=INFERENCE,
+            checkpoints=CheckpointStore(blobs.documents),
+            data_dir=folder,
             logs=fake_logs,
             ready=lambda: not started[0].not_ready,
-            loopback=loopback,
             anonymous=anonymous,
-            oidc=oidc,
             now=now,
             **(more or {}),
         )
+        app = create_app(context, admin_token=TOKEN, loopback=loopback, oidc=oidc, internals=inside)
         if change is not None:
             change(app)
         port = listener.getsockname()[1]

@@ -23,7 +23,7 @@ def causes(answer: httpx2.Response) -> dict[str, str]:
 
 
 def limited(app: Starlette) -> None:
-    app.state.plane = replace(app.state.plane, limits=SMALL)
+    app.state.context = replace(app.state.context, limits=SMALL)
 
 
 def writer(plane: Harness, name: str = "ann", *verbs: str) -> httpx2.Client:

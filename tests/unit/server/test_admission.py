@@ -216,7 +216,7 @@ def test_whatever_is_sent_is_taken_or_refused_but_never_breaks_us(kind: catalog.
         faults = error.faults
     else:
         faults = ()
-        decode.created(kind, draft, "default", Actor("admin", admin=True))
+        decode.build_new(kind, draft, "default", Actor("admin", admin=True))
     assert bool(faults) == (draft is None)
 
 

@@ -63,12 +63,12 @@ def test_a_version_cannot_take_the_name_of_an_alias(plane: Harness, iris: httpx2
 def test_of_many_versions_a_few_are_told(plane: Harness, iris: httpx2.Client) -> None:
     iris.post("/model", json={"name": "bare"})
     bare = iris.put("/model/bare/alias/prod", json={"version": 1}).json()["details"]["hint"]
-    assert bare == "it has none yet: 'mizzen version add bare PATH' registers one"
+    assert bare == "it has no versions yet: 'mizzen version add bare PATH' registers one"
     for number in range(3, 23):
         spec = {"modelName": "iris", "version": str(number)}
         plane.run(plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann"))
     hint = iris.put("/model/iris/alias/prod", json={"version": 99}).json()["details"]["hint"]
-    assert hint == "its versions are … 22 in all: " + ", ".join(map(str, range(3, 23)))
+    assert hint == "its versions are … 22 in total: " + ", ".join(map(str, range(3, 23)))
 
 
 def test_removing_an_alias_that_is_not_there(iris: httpx2.Client) -> None:

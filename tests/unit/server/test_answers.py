@@ -22,7 +22,7 @@ def shown(number: int) -> dict[str, object]:
 @given(st.lists(st.integers()), st.text())
 def test_a_list_is_written_in_a_thread(numbers: list[int], token: str) -> None:
     answer = asyncio.run(
-        list_responses.listed(numbers, shown, {"continue": token.encode(errors="ignore").decode()}, kind="L")
+        list_responses.list_response(numbers, shown, {"continue": token.encode(errors="ignore").decode()}, kind="L")
     )
     said = json.loads(bytes(answer.body))
     assert list(said) == ["kind", "metadata", "items"]

@@ -10,7 +10,7 @@ import pytest
 
 from mizzen.kinds.graph.last_applied import ANNOTATION
 from mizzen.server.admission.field_managers import KUBECTL
-from mizzen.server.resources.write import CLIENT_SIDE, EMPTY
+from mizzen.server.resources.write import CLIENT_SIDE, EMPTY_WARNING
 from tests.unit.server.harness import HERE
 
 GRAPHS = f"{HERE}/mlgraphs"
@@ -25,7 +25,7 @@ def test_nulls_that_were_left_out_are_stored(admin: httpx2.Client, alone: bool) 
     answer = admin.post(GRAPHS, json=sent, params={"fieldManager": CLIENT_SIDE})
     assert answer.status_code == 201, answer.text
     assert answer.json()["spec"] == written["spec"]
-    assert str(EMPTY) not in answer.headers.get("warning", "")
+    assert str(EMPTY_WARNING) not in answer.headers.get("warning", "")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_who_empties_a_route_is_told_how_it_is_read(admin: httpx2.Client, media:
         headers={"content-type": f"application/{media}-patch+json"},
     )  # fmt: skip
     assert answer.json()["spec"]["dag"][0]["route"] == SPLIT
-    assert (str(EMPTY) in answer.headers.get("warning", "")) == (by != CLIENT_SIDE)
+    assert (str(EMPTY_WARNING) in answer.headers.get("warning", "")) == (by != CLIENT_SIDE)
 
 
 def test_the_note_is_of_what_kubectl_applied_through_the_server(admin: httpx2.Client) -> None:

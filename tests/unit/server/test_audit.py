@@ -15,7 +15,7 @@ from mizzen.access.policy import NEEDS_TOKEN
 from mizzen.access.refusal_lines import LONGEST
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.server.auth.audit import BURST, MOST_STRANGERS, Book
+from mizzen.server.auth.audit import BURST, MAX_ANONYMOUS_BURSTS, AuditRecorder
 from mizzen.server.deletion.audit_retention import keep_pruning
 from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
@@ -124,7 +124,15 @@ def test_every_kind_of_refusal_is_on_record(closed: Harness) -> None:
         ("anonymous", "authenticate", 403),
         ("admin", "write", 403),
     ]
-    parts = ("needs a token", "no RoleBinding", "mizzen permit ann write", "not known", "Host", "pages of", "internal")
+    parts = (
+        "needs a token",
+        "no RoleBinding",
+        "mizzen permit ann write",
+        "not known",
+        "Host",
+        "pages from",
+        "internal",
+    )
     for entry, part in zip(entries, parts, strict=True):
         assert part in entry.reason
 
@@ -293,13 +301,13 @@ def after_a_flood(
 
 def test_strangers_of_many_addresses_take_no_memory_and_few_entries(closed: Harness) -> None:
     async def flood() -> int:
-        book = Book(closed.store.audit)
+        book = AuditRecorder(closed.store.audit)
         now = datetime.now(UTC)
         entry = AuditEntry(now, "anonymous", "read", "Model", "", "", False, NEEDS_TOKEN, code=401)
         await asyncio.gather(*(book.record(replace(entry, source=f"2001:db8::{number}")) for number in range(3000)))
-        return len(book._strangers)
+        return len(book._anonymous_bursts)
 
-    assert closed.run(flood()) <= MOST_STRANGERS + 1
+    assert closed.run(flood()) <= MAX_ANONYMOUS_BURSTS + 1
     entries = closed.audited()
     assert sum(entry.count for entry in entries) == 3000
     assert len(entries) < 1000
@@ -325,7 +333,7 @@ def test_bad_credentials_are_counted_whatever_they_say(
     closed.run(flood())
     entries = closed.audited(allowed=False)
     assert sum(entry.count for entry in entries) == 200
-    assert len(entries) < MOST_STRANGERS
+    assert len(entries) < MAX_ANONYMOUS_BURSTS
 
 
 def test_the_audit_is_pruned_while_the_plane_runs(plane: Harness) -> None:
@@ -347,7 +355,7 @@ def test_the_audit_is_pruned_while_the_plane_runs(plane: Harness) -> None:
 
 def test_a_flood_of_different_refusals_takes_no_memory(closed: Harness) -> None:
     async def flood() -> int:
-        book = Book(closed.store.audit)
+        book = AuditRecorder(closed.store.audit)
         now = datetime.now(UTC)
         await asyncio.gather(
             *(
@@ -355,7 +363,7 @@ def test_a_flood_of_different_refusals_takes_no_memory(closed: Harness) -> None:
                 for number in range(3000)
             )
         )
-        return len(book._floods)
+        return len(book._bursts)
 
     assert closed.run(flood()) == 1024
     assert len(closed.audited()) == 3000
@@ -365,7 +373,7 @@ def test_who_leaves_early_takes_nobody_along(closed: Harness) -> None:
     entry = AuditEntry(datetime.now(UTC), "ann", "read", "Plane", "", "", False, "wrong")
 
     async def flood() -> None:
-        book = Book(closed.store.audit)
+        book = AuditRecorder(closed.store.audit)
         tasks = [asyncio.create_task(book.record(entry)) for _ in range(BURST + 3)]
         while len(await closed.store.audit.entries(AuditQuery(), limit=100)) < BURST:
             pass

@@ -184,7 +184,7 @@ def test_a_late_step_of_a_cascade_spares_the_next_model_of_that_name(plane: Harn
     plane.release(Ref("InferenceModel", server))
     assert admin.delete("/model/iris?wait=true").status_code == 200
     deploy(plane, admin)
-    plane.run(cascade.finish_cascade(plane.store, marked))
+    plane.run(cascade.finish_cascade(plane.app.state.context, marked))
     found = admin.get("/model/iris").json()
     assert [version["version"] for version in found["versions"]] == ["1"]
     assert [server["deleting"] for server in found["servers"]] == [False]

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from mizzen.errors import MizzenError
-from mizzen.server.admin.tls_certificates import LEAST_LEFT, Certificates
+from mizzen.server.admin.tls_certificates import MIN_LIFETIME_LEFT, Certificates
 from mizzen.server.admin.tls_issuance import SKEW, general_names
 from tests.support import planes
 
@@ -119,7 +119,7 @@ def test_names_that_nobody_can_call_are_left_out() -> None:
 
 def test_the_next_start_changes_nothing(folder: Path) -> None:
     before = kept(folder)
-    assert not certificates(folder, at=NOW + 365 * DAY - LEAST_LEFT).refresh()
+    assert not certificates(folder, at=NOW + 365 * DAY - MIN_LIFETIME_LEFT).refresh()
     assert not certificates(folder, "localhost").refresh(), "fewer names are covered, too"
     assert kept(folder) == before
 
@@ -222,12 +222,12 @@ def no_key_and_no_server(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
-        (rsa_key, "ca-key.pem holds no key of ours"),
-        (locked_key, "ca-key.pem holds no key of ours"),
-        (broken_key, "ca-key.pem holds no key of ours"),
-        (other_key, "ca.pem is not the certificate of the key in ca-key.pem"),
-        (other_certificate, "ca.pem is not the certificate of the key in ca-key.pem"),
-        (no_key_and_broken_certificate, "ca.pem holds no certificate"),
+        (rsa_key, "ca-key.pem does not contain a valid key"),
+        (locked_key, "ca-key.pem does not contain a valid key"),
+        (broken_key, "ca-key.pem does not contain a valid key"),
+        (other_key, "ca.pem does not match the key in ca-key.pem"),
+        (other_certificate, "ca.pem does not match the key in ca-key.pem"),
+        (no_key_and_broken_certificate, "ca.pem does not contain a valid certificate"),
         (no_key_and_no_server, "ca-key.pem is missing"),
     ],
 )

@@ -218,7 +218,7 @@ def test_what_can_be_no_id_is_refused(iris: httpx2.Client, body: dict[str, Any])
 def test_with_nothing_to_serve_it_is_said_what_to_do(plane: Harness, iris: httpx2.Client) -> None:
     assert "mizzen train start iris 1" in _refused(iris)
     job = start(iris)
-    assert f"{job} trains it" in _refused(iris)
+    assert f"{job} is training it" in _refused(iris)
     tell(plane, job, "Failed")
     assert "mizzen train start iris 1" in _refused(iris)
     done = start(iris)

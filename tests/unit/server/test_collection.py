@@ -15,7 +15,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound
-from mizzen.server.deletion.garbage import Collected, collect_garbage, keep_collecting
+from mizzen.server.deletion.garbage import CollectionResult, collect_garbage, keep_collecting
 from tests.unit.blobs.packing import FILES, tarred
 from tests.unit.server.harness import Harness
 from tests.unit.server.sending import contents, digest_of, listed
@@ -38,7 +38,7 @@ def age(plane: Harness, hours: float = 2) -> None:
             os.utime(file, (then, then))
 
 
-def collect(plane: Harness) -> Collected:
+def collect(plane: Harness) -> CollectionResult:
     return plane.run(collect_garbage(plane.store, FileBlobs(plane.folder / "blobs"), datetime.now(UTC), GRACE))
 
 
@@ -55,9 +55,9 @@ def test_what_a_version_names_stays_until_the_last_one_goes(plane: Harness, iris
     one = add(iris, FILES)
     two = add(iris, {**FILES, "more": b"more"})
     age(plane)
-    assert collect(plane) == Collected()
+    assert collect(plane) == CollectionResult()
     iris.delete("/model/iris/version/2")
-    assert collect(plane) == Collected(1, 4)
+    assert collect(plane) == CollectionResult(1, 4)
     assert contents(plane, one) == FILES
     assert len(two["artifacts"]) == 4  # type: ignore[arg-type]
     iris.delete("/model/iris/version/1")
@@ -68,7 +68,7 @@ def test_what_a_version_names_stays_until_the_last_one_goes(plane: Harness, iris
 def test_young_garbage_stays(plane: Harness, iris: httpx2.Client) -> None:
     add(iris, FILES)
     iris.delete("/model/iris/version/1")
-    assert collect(plane) == Collected()
+    assert collect(plane) == CollectionResult()
 
 
 def test_leftovers_of_refused_archives_and_uploads_go(plane: Harness, iris: httpx2.Client) -> None:
@@ -80,7 +80,7 @@ def test_leftovers_of_refused_archives_and_uploads_go(plane: Harness, iris: http
     url = f"/model/iris/upload/{digest_of(data)}"
     assert iris.put(url, content=data[:50], headers={"content-range": "bytes 0-49/100"}).status_code == 202
     age(plane)
-    assert collect(plane) == Collected(1, 31, 1)
+    assert collect(plane) == CollectionResult(1, 31, 1)
     assert iris.head(url).status_code == 404
 
 
@@ -149,7 +149,7 @@ def test_what_is_named_while_the_collector_is_at_it_stays(
             made.append(iris.post("/model/iris/version", json={"files": listed(FILES), **PY}).json())
 
     blobs = Watched(plane.folder / "blobs", step, register)
-    assert plane.run(collect_garbage(plane.store, blobs, datetime.now(UTC), GRACE)) == Collected()
+    assert plane.run(collect_garbage(plane.store, blobs, datetime.now(UTC), GRACE)) == CollectionResult()
     assert contents(plane, made[0]) == FILES
 
 

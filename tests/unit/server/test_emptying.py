@@ -24,7 +24,7 @@ SPACES = "/api/v1/namespaces"
 @contextmanager
 def emptying(plane: Harness) -> Iterator[None]:
     """What a plane runs beside its API."""
-    vault = plane.app.state.plane.vault
+    vault = plane.app.state.context.vault
     assert isinstance(vault, Vault)
 
     async def start() -> list[asyncio.Task[None]]:
@@ -49,7 +49,7 @@ def emptying(plane: Harness) -> Iterator[None]:
 def until_gone(plane: Harness, name: str) -> None:
     async def wait() -> None:
         with suppress(NotFound):
-            await cascade.until_gone(plane.store, await plane.store.get(namespaced_store.ref(name)))
+            await cascade.until_gone(plane.store, await plane.store.get(namespaced_store.ref_of(name)))
 
     plane.run(wait())
 
@@ -58,7 +58,7 @@ def left_in(plane: Harness, name: str) -> list[str]:
     async def look() -> list[str]:
         return [
             str(item.ref)
-            for kind in (*namespaced_store.INHABITANTS, "Event")
+            for kind in (*namespaced_store.NAMESPACED_KINDS, "Event")
             for item in (await plane.store.list(kind, Where(namespace=name))).items
         ]
 

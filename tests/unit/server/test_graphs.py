@@ -13,13 +13,13 @@ import pytest
 from mizzen.graph.table_types import Policy
 from mizzen.kinds.graph.spec import MLGraphStatus
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.protocol.gateway_files.counts import Counts, GraphNode, write
+from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts, write
 from mizzen.selection import state_db
-from mizzen.selection.state_db import Credit, Given, Quality, Score
-from mizzen.selection.state_reader import Reader
-from mizzen.server.admin.usage import judgements
-from mizzen.usage.inventory import Known, Served
-from mizzen.usage.rates import Process
+from mizzen.selection.state_db import Credit, FeedbackEntry, Quality, Score
+from mizzen.selection.state_reader import StateReader
+from mizzen.server.admin.usage import quality_by_version
+from mizzen.usage.inventory import Inventory, ServedVersion
+from mizzen.usage.rates import ProcessUsage
 from mizzen.usage.sampler import Sampler
 from tests.unit.server.harness import Harness, serving
 
@@ -35,24 +35,25 @@ SPEC: dict[str, Any] = {
     ]
 }
 KEY = ("default", "iris", "1")
-KNOWN = Known(
-    {KEY: Served(("iris-1",), 1, 1)}, judged={("u", "b"): ("default", "iris"), ("v", ""): ("default", "iris")}
+KNOWN = Inventory(
+    {KEY: ServedVersion(("iris-1",), 1, 1)},
+    feedback_targets={("u", "b"): ("default", "iris"), ("v", ""): ("default", "iris")},
 )
 
 
 class Steady:
-    def seen(self) -> Mapping[str, Process]:
-        return {f"gateway-{n}": Process(n + 1, "a", 3.0, 1000) for n in (0, 1)}
+    def read_usage(self) -> Mapping[str, ProcessUsage]:
+        return {f"gateway-{n}": ProcessUsage(n + 1, "a", 3.0, 1000) for n in (0, 1)}
 
     def restarts(self) -> Mapping[str, int]:
         return {}
 
 
-def nodes(step: int) -> list[GraphNode]:
+def nodes(step: int) -> list[GraphNodeCounts]:
     """Ten requests a second, nine of them by way of `b`."""
 
-    def node(name: str, **more: Any) -> GraphNode:
-        return GraphNode(namespace="default", graph="g", node=name, **more)
+    def node(name: str, **more: Any) -> GraphNodeCounts:
+        return GraphNodeCounts(namespace="default", graph="g", node=name, **more)
 
     return [
         node("a", ran=20 * step, chosen={"b": 18 * step, "c": 2 * step}),
@@ -62,7 +63,7 @@ def nodes(step: int) -> list[GraphNode]:
         node("m", ran=20 * step, chosen={"x": 20 * step, "y": 0}, disagreed=[("b", "c", 4 * step, 1.0 * step)]),
         node("x", ran=20 * step, answered=20 * step, seconds=0.02 * step),
         node("y"),
-        GraphNode(namespace="lab", graph="g", node="a", ran=999 * step),
+        GraphNodeCounts(namespace="lab", graph="g", node="a", ran=999 * step),
     ]  # fmt: skip
 
 
@@ -84,7 +85,7 @@ def sampled(folder: Path) -> Sampler:
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Harness]:
     (tmp_path / "counts").mkdir()
-    more = {"seen": sampled(tmp_path / "counts"), "learnt": Reader(tmp_path / "state.db")}
+    more = {"usage": sampled(tmp_path / "counts"), "feedback_state": StateReader(tmp_path / "state.db")}
     with serving(tmp_path, more=more) as harness:
         yield harness
 
@@ -129,15 +130,15 @@ def _status(*conditions: dict[str, str], **more: Any) -> MLGraphStatus:
 def learn(folder: Path, uid: str) -> None:
     policy = Policy(name="egreedy", epsilon=0.1, per_user=True)
     given = [
-        Given(
+        FeedbackEntry(
             uid, str(number), b"", number / 10, 1.0,
             (Credit("m", policy, ("x", "y"), "x", 0.9, "ann" if number == 9 else ""),),
             (Score("b", "1", number / 10, 1.0 if number > 4 else None), Score("x", "2", number / 10, None)),
         )
         for number in range(10)
     ]  # fmt: skip
-    with closing(state_db.opened(folder / "state.db")) as connection:
-        state_db.take(connection, given, Random(1))
+    with closing(state_db.open_db(folder / "state.db")) as connection:
+        state_db.record_feedback(connection, given, Random(1))
 
 
 def test_nodes_are_told_with_what_they_call_and_how_they_do(plane: Harness) -> None:
@@ -290,7 +291,7 @@ def test_feedback_of_all_that_call_a_version_counts_together() -> None:
         ("u", Quality("b", "1", 2, 1.0, 1, 0.0)), ("v", Quality("", "1", 2, 2.0, 1, 1.0)),
         ("v", Quality("", "2", 1, 0.5, 0, 0.0)), ("u", Quality("x", "1", 9, 9.0, 9, 9.0)),
     ]  # fmt: skip
-    found = judgements(told, KNOWN)
+    found = quality_by_version(told, KNOWN)
     assert {key: tuple(each[2:]) for key, each in found.items()} == {
         KEY: (4, 3.0, 2, 1.0), ("default", "iris", "2"): (1, 0.5, 0, 0.0),
     }  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.kinds.schema.resource import Ref
-from mizzen.server.models.history import Past
+from mizzen.server.models.history import HistoryReplay
 from mizzen.stores.store import Revision
 from tests.unit.server.harness import HERE, Harness, deploy
 from tests.unit.server.test_resources import inference_model
@@ -157,9 +157,9 @@ STEPS = st.lists(
 @given(STEPS)
 def test_the_past_is_what_a_slow_reading_of_all_revisions_says(steps: list[tuple[str, str, int]]) -> None:
     revisions = [revision(number, *step) for number, step in zip(itertools.count(), steps, strict=False)]
-    past = Past()
+    past = HistoryReplay()
     for count, entry in enumerate(revisions, 1):
-        past.take(entry)
+        past.apply(entry)
         so_far = revisions[:count]
         own = [one for one in so_far if one.ref.kind == "Model"]
         specs = [one for one in own if one.action != "promoted"]

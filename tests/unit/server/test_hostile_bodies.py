@@ -13,7 +13,7 @@ import pytest
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.server.http.body_workers import MOST_OF_ONE, Apart
+from mizzen.server.http.body_workers import MAX_PER_ACTOR, BodyWorkers
 from mizzen.server.http.request_bodies import YAML_LIMIT
 from tests.unit.server.harness import HERE, Harness, serving
 
@@ -26,8 +26,8 @@ def closed(tmp_path: Path) -> Iterator[Harness]:
 
 def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() -> None:
     async def main() -> None:
-        apart, release = Apart(), threading.Event()
-        slow = [asyncio.ensure_future(apart.run("ana", lambda: release.wait(60))) for _ in range(MOST_OF_ONE)]
+        apart, release = BodyWorkers(), threading.Event()
+        slow = [asyncio.ensure_future(apart.run("ana", lambda: release.wait(60))) for _ in range(MAX_PER_ACTOR)]
         await asyncio.sleep(0)
         with pytest.raises(Unavailable, match="large bodies of yours"):
             await apart.run("ana", lambda: True)
@@ -39,7 +39,7 @@ def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() ->
         assert not other.done()
         release.set()
         assert await other == "his"
-        assert await asyncio.gather(*slow[:-1]) == [True] * (MOST_OF_ONE - 1)
+        assert await asyncio.gather(*slow[:-1]) == [True] * (MAX_PER_ACTOR - 1)
         while apart._waiting:  # noqa: ASYNC110 - ... the end of the work does
             await asyncio.sleep(0.01)
         assert await apart.run("ana", lambda: "again") == "again"
@@ -57,8 +57,8 @@ def busy(plane: Harness, iris: httpx2.Client) -> Iterator[httpx2.Client]:
     release = threading.Event()
 
     async def occupy() -> None:
-        for _ in range(MOST_OF_ONE):
-            asyncio.ensure_future(plane.app.state.plane.apart.run("admin", release.wait))  # noqa: RUF006
+        for _ in range(MAX_PER_ACTOR):
+            asyncio.ensure_future(plane.app.state.context.body_workers.run("admin", release.wait))  # noqa: RUF006
         await asyncio.sleep(0)
 
     plane.run(occupy())
@@ -108,14 +108,14 @@ def test_what_short_patches_may_make_has_an_end(iris: httpx2.Client) -> None:
         {"op": "move", "from": "/spec/y", "path": "/spec/x"},
     ]
     answer = patch([{"op": "add", "path": "/spec/x", "value": {}}, *once * 3000])
-    assert (answer.status_code, answer.json()["message"]) == (422, "the JSON patch makes more than 100 levels")
+    assert (answer.status_code, answer.json()["message"]) == (422, "the JSON patch produces more than 100 levels")
 
 
 def test_yaml_has_a_limit_of_its_own(admin: httpx2.Client) -> None:
     body = b"a: [" + b"b," * (YAML_LIMIT // 2) + b"b]"
     answer = admin.post(f"{HERE}/models", content=body, headers={"content-type": "application/yaml"})
     assert answer.status_code == 413
-    assert "or JSON" in answer.json()["details"]["hint"]
+    assert "or send JSON" in answer.json()["details"]["hint"]
 
 
 def test_large_bodies_are_read(admin: httpx2.Client) -> None:

@@ -22,7 +22,7 @@ from tests.unit.server.harness import serving
 )
 def test_the_address_that_is_told_can_be_connected_to(tmp_path: Path, listens: str, told: str) -> None:
     def change(app: Starlette) -> None:
-        app.state.plane = replace(app.state.plane, inference_url=listens)
+        app.state.context = replace(app.state.context, inference_url=listens)
 
     with serving(tmp_path, change=change) as plane:
         assert plane.client(host="localhost:1").get("/").json()["inference"] == told

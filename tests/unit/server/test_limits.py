@@ -42,7 +42,7 @@ def test_whom_a_limit_may_be_for(shared_plane: Harness, subject: str) -> None:
 @pytest.mark.parametrize(
     ("body", "field"),
     [
-        ({}, "says nothing"),
+        ({}, "the limit is empty"),
         ({"perSecond": 0}, "perSecond"),
         ({"perSecond": -1}, "perSecond"),
         ({"perSecond": "fast"}, "perSecond"),
@@ -59,5 +59,5 @@ def test_what_is_no_limit_is_told_field_by_field(shared_plane: Harness, body: di
 
 
 def test_a_limit_means_what_it_says() -> None:
-    assert Limit(subject="x", per_second=0.1).at_once == 1
-    assert Limit(subject="x", per_second=9.6).at_once == 10
+    assert Limit(subject="x", per_second=0.1).burst_size == 1
+    assert Limit(subject="x", per_second=9.6).burst_size == 10

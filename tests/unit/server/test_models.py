@@ -43,7 +43,7 @@ def test_what_is_not_there_is_answered_with_where_to_look(admin: httpx2.Client) 
     assert hint("/model/none") == hint("/model/none/history") == "'mizzen get models' lists what there is"
     assert hint("/model/none?namespace=team") == "'mizzen get models -n team' lists what there is"
     admin.post("/model", json={"name": "iris"})
-    assert hint("/model/iris/version/9") == "it has none yet: 'mizzen version add iris PATH' registers one"
+    assert hint("/model/iris/version/9") == "it has no versions yet: 'mizzen version add iris PATH' registers one"
     assert hint("/model/iris/version/latest") == "'mizzen version list iris' lists those it has"
 
 

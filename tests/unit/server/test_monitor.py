@@ -17,9 +17,9 @@ from mizzen.runs.paths import JobPlace, events
 from mizzen.selection.state_db import Quality
 from mizzen.server.monitor import comparison
 from mizzen.server.monitor.sessions import COOKIE
-from mizzen.usage.inventory import Known, Served
-from mizzen.usage.rates import Figures, Growth, Moment
-from mizzen.usage.sampler import Now
+from mizzen.usage.inventory import Inventory, ServedVersion
+from mizzen.usage.rates import Figures, Growth, Sample
+from mizzen.usage.sampler import UsageSnapshot
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
 AT = "/model/iris/monitor"
@@ -234,7 +234,7 @@ def test_a_ticket_opens_the_monitor_once(plane: Harness, iris: httpx2.Client) ->
     assert guest.get(f"{AT}/page").status_code == 200
     late = browser(plane).get(ticket)
     assert (late.status_code, "set-cookie" in late.headers) == (401, False)
-    assert "good once" in plane.client(None).get(ticket).json()["details"]["hint"]
+    assert "it works once" in plane.client(None).get(ticket).json()["details"]["hint"]
 
 
 def test_a_ticket_is_no_way_around_a_right_that_was_lost(plane: Harness, iris: httpx2.Client) -> None:
@@ -360,9 +360,11 @@ def test_served_versions_stand_beside_with_how_they_do() -> None:
         ("default", "iris", "10"): quiet, ("default", "iris", "9"): figures,
         ("team", "iris", "1"): figures, ("default", "other", "1"): figures,
     }  # fmt: skip
-    known = Known({("default", "iris", "9"): Served(("iris-9", "iris-9-2"), 2, 2)})
+    known = Inventory({("default", "iris", "9"): ServedVersion(("iris-9", "iris-9-2"), 2, 2)})
     judged = {("default", "iris", "9"): Quality("", "9", 4, 1.0, 10, 8.0)}
-    rows = comparison.live(Ref("Model", "iris"), Now(Moment(0.0, known=known), Growth(), served, {}), judged)
+    rows = comparison.render_live(
+        Ref("Model", "iris"), UsageSnapshot(Sample(0.0, inventory=known), Growth(), served, {}), judged
+    )
     assert rows == [
         {"version": "9", "server": "iris-9, iris-9-2", "requests": 20.0, "errorRate": 0.25, "p50": 0.002, "p99": 0.02,
          "accuracy": 0.8, "reward": 0.25},

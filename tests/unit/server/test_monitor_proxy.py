@@ -160,14 +160,14 @@ def test_the_tool_hears_the_key_of_the_plane_and_none_that_a_client_sends(
 
 @pytest.mark.parametrize("spoilt", ["", "short", "open"])
 def test_a_key_that_others_know_or_guess_is_replaced(tmp_path: Path, spoilt: str) -> None:
-    key = tool_key.kept(tmp_path)
-    assert tool_key.kept(tmp_path) == key
+    key = tool_key.read_or_create(tmp_path)
+    assert tool_key.read_or_create(tmp_path) == key
     file = tmp_path / tool_key.FILE
     if spoilt == "open":
         file.chmod(0o644)
     else:
         file.write_text(spoilt)
-    fresh = tool_key.kept(tmp_path)
+    fresh = tool_key.read_or_create(tmp_path)
     assert fresh != key
     assert gate.read_key(file) == fresh.encode(), "what starts tools reads the same"
 
@@ -177,7 +177,7 @@ def test_without_a_folder_for_the_key_it_is_said_what_to_do(plane: Harness, iris
     (plane.folder / "run").rmdir()
     answer = iris.get(TOOL)
     assert answer.status_code == 503
-    assert "the key that the tool asks for cannot be read" in answer.json()["message"]
+    assert "cannot read the key of the monitoring tool" in answer.json()["message"]
 
 
 def test_nothing_is_packed_for_those_who_did_not_ask_for_it(plane: Harness, iris: httpx2.Client, echo: int) -> None:
@@ -205,16 +205,16 @@ def test_redirects_stay_here(plane: Harness, iris: httpx2.Client, echo: int) -> 
     ],
 )  # fmt: skip
 def test_where_a_redirect_may_lead(location: str | None, onward: str | None) -> None:
-    assert proxy._onward(location, "127.0.0.1:7") == onward
+    assert proxy._redirect_location(location, "127.0.0.1:7") == onward
 
 
 def test_sizes_are_bounded(plane: Harness, iris: httpx2.Client, echo: int, monkeypatch: pytest.MonkeyPatch) -> None:
     answering(plane, f"http://127.0.0.1:{echo}")
-    monkeypatch.setattr(proxy, "MOST_SENT", 1000)
+    monkeypatch.setattr(proxy, "MAX_REQUEST_BYTES", 1000)
     assert iris.post(TOOL, content=b"x" * 1001).status_code == 413
     assert iris.post(TOOL, content=b"x" * 1000).status_code == 200
     assert iris.get(f"{TOOL}?{'x' * 17_000}").status_code == 400
-    monkeypatch.setattr(proxy, "MOST_TOLD", 10)
+    monkeypatch.setattr(proxy, "MAX_RESPONSE_BYTES", 10)
     with pytest.raises(httpx2.RemoteProtocolError):
         iris.get(TOOL)
 
@@ -233,7 +233,7 @@ def test_nothing_but_a_process_of_this_machine_is_asked(plane: Harness, iris: ht
 
 def test_what_is_not_ready_is_said_in_words(plane: Harness, iris: httpx2.Client) -> None:
     answer = iris.get(TOOL)
-    assert (answer.status_code, answer.json()["message"]) == (503, "the tool does not answer yet: it is being started")
+    assert (answer.status_code, answer.json()["message"]) == (503, "the tool is not ready yet: it is starting")
     page = iris.get(TOOL, headers={"accept": "text/html"})
     assert (page.status_code, 'http-equiv="refresh" content="2"' in page.text) == (503, True)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -281,7 +281,7 @@ def test_tensorboard_shows_two_versions_through_it(plane: Harness, iris: httpx2.
 def tensorboard(folder: Path, port: int, run: Path) -> Iterator[None]:
     flags = (f"--logdir={folder}", f"--port={port}", "--host=127.0.0.1", f"--path_prefix={TOOL.rstrip('/')}")
     command = [sys.executable, "-m", "mizzen.showing.tensorboard", *flags, "--reload_interval=1"]
-    tool_key.kept(run)
+    tool_key.read_or_create(run)
     environ = {**os.environ, "MIZZEN_RUN_DIR": str(run)}
     with subprocess.Popen(command, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:

@@ -10,8 +10,8 @@ from starlette.types import Scope
 
 from mizzen.access.policy import Actor
 from mizzen.kinds.schema.resource import Ref
-from mizzen.server.auth.authentication import Known
-from mizzen.server.monitor.sessions import COOKIE, MOST_OF_ONE, SECONDS, TICKET_SECONDS, Visits
+from mizzen.server.auth.authentication import CallerIdentity
+from mizzen.server.monitor.sessions import COOKIE, MAX_PER_ACTOR, SECONDS, TICKET_SECONDS, MonitorSessions
 
 IRIS = Ref("Model", "iris")
 TOOL = "/model/iris/monitor/tool/data/runs"
@@ -34,16 +34,16 @@ def asked(path: str, cookie: str, method: str = "GET", query: str = "", **header
     return {"type": "http", "path": path, "method": method, "headers": raw, "query_string": query.encode()}
 
 
-def known(name: str = "ann", *, holds: bool = True) -> Known:
-    return Known(Actor(name), lambda: holds)
+def known(name: str = "ann", *, holds: bool = True) -> CallerIdentity:
+    return CallerIdentity(Actor(name), lambda: holds)
 
 
 @pytest.mark.parametrize(
     "path", [TOOL, *(f"/model/iris/monitor/{name}" for name in ("tool", "page", "scalars", "logout"))]
 )
 def test_a_cookie_counts_below_its_monitor(path: str) -> None:
-    visits, ann = Visits(Clock()), known()
-    assert visits.visitor(asked(path, visits.begin(IRIS, ann))) is ann
+    visits, ann = MonitorSessions(Clock()), known()
+    assert visits.identify(asked(path, visits.begin(IRIS, ann))) is ann
 
 
 @pytest.mark.parametrize(
@@ -55,32 +55,32 @@ def test_a_cookie_counts_below_its_monitor(path: str) -> None:
     ],
 )  # fmt: skip
 def test_a_cookie_counts_nowhere_else(path: str) -> None:
-    visits = Visits(Clock())
-    assert visits.visitor(asked(path, visits.begin(IRIS, known()))) is None
+    visits = MonitorSessions(Clock())
+    assert visits.identify(asked(path, visits.begin(IRIS, known()))) is None
 
 
 def test_in_another_namespace_it_counts_for_the_path_that_names_it() -> None:
-    visits, ann = Visits(Clock()), known()
+    visits, ann = MonitorSessions(Clock()), known()
     cookie = visits.begin(Ref("Model", "iris", "team"), ann)
-    assert visits.visitor(asked("/ns/team/model/iris/monitor/page", cookie)) is ann
-    assert visits.visitor(asked("/model/iris/monitor/page", cookie)) is None
+    assert visits.identify(asked("/ns/team/model/iris/monitor/page", cookie)) is ann
+    assert visits.identify(asked("/model/iris/monitor/page", cookie)) is None
     here = visits.begin(IRIS, ann)
-    assert visits.visitor(asked("/model/iris/monitor/scalars", here, query="namespace=team")) is None
-    assert visits.visitor(asked(TOOL, here, query="namespace=whatever-a-tool-means-by-it")) is ann
+    assert visits.identify(asked("/model/iris/monitor/scalars", here, query="namespace=team")) is None
+    assert visits.identify(asked(TOOL, here, query="namespace=whatever-a-tool-means-by-it")) is ann
 
 
 def test_it_ends_with_its_time_with_its_token_and_when_it_is_told_to() -> None:
     clock = Clock()
-    visits = Visits(clock)
+    visits = MonitorSessions(clock)
     cookie = visits.begin(IRIS, known())
     clock.pass_by(SECONDS - 1)
-    assert visits.visitor(asked(TOOL, cookie))
+    assert visits.identify(asked(TOOL, cookie))
     clock.pass_by(1)
-    assert visits.visitor(asked(TOOL, cookie)) is None
-    assert visits.visitor(asked(TOOL, visits.begin(IRIS, known(holds=False)))) is None
+    assert visits.identify(asked(TOOL, cookie)) is None
+    assert visits.identify(asked(TOOL, visits.begin(IRIS, known(holds=False)))) is None
     cookie = visits.begin(IRIS, known())
     visits.end(asked("/model/iris/monitor/logout", cookie, "POST"))
-    assert visits.visitor(asked(TOOL, cookie)) is None
+    assert visits.identify(asked(TOOL, cookie)) is None
 
 
 @pytest.mark.parametrize(
@@ -101,37 +101,37 @@ def test_it_ends_with_its_time_with_its_token_and_when_it_is_told_to() -> None:
 def test_only_our_own_pages_and_people_are_taken_at_their_cookie(
     method: str, headers: dict[str, str], *, taken: bool
 ) -> None:
-    visits = Visits(Clock())
-    found = visits.visitor(asked(TOOL, visits.begin(IRIS, known()), method, **headers))
+    visits = MonitorSessions(Clock())
+    found = visits.identify(asked(TOOL, visits.begin(IRIS, known()), method, **headers))
     assert (found is not None) is taken
 
 
 def test_of_several_cookies_the_one_that_is_known_counts() -> None:
-    visits, ann = Visits(Clock()), known()
-    assert visits.visitor(asked(TOOL, f"foreign; {COOKIE}={visits.begin(IRIS, ann)}")) is ann
-    assert visits.visitor(asked(TOOL, "made-up")) is None
+    visits, ann = MonitorSessions(Clock()), known()
+    assert visits.identify(asked(TOOL, f"foreign; {COOKIE}={visits.begin(IRIS, ann)}")) is ann
+    assert visits.identify(asked(TOOL, "made-up")) is None
 
 
 def test_a_ticket_is_good_once_here_and_soon() -> None:
     clock = Clock()
-    visits, ann = Visits(clock), known()
-    ticket = visits.ticket(IRIS, ann)
-    assert visits.redeemed(ticket, IRIS) is ann
-    assert visits.redeemed(ticket, IRIS) is None
-    elsewhere = visits.ticket(IRIS, ann)
-    assert visits.redeemed(elsewhere, Ref("Model", "other")) is None
-    assert visits.redeemed(elsewhere, IRIS) is None
-    late = visits.ticket(IRIS, ann)
+    visits, ann = MonitorSessions(clock), known()
+    ticket = visits.new_ticket(IRIS, ann)
+    assert visits.redeem(ticket, IRIS) is ann
+    assert visits.redeem(ticket, IRIS) is None
+    elsewhere = visits.new_ticket(IRIS, ann)
+    assert visits.redeem(elsewhere, Ref("Model", "other")) is None
+    assert visits.redeem(elsewhere, IRIS) is None
+    late = visits.new_ticket(IRIS, ann)
     clock.pass_by(TICKET_SECONDS)
-    assert visits.redeemed(late, IRIS) is None
-    assert visits.redeemed(visits.ticket(IRIS, known(holds=False)), IRIS) is None
-    assert visits.visitor(asked(TOOL, visits.ticket(IRIS, ann))) is None, "a ticket is no cookie"
+    assert visits.redeem(late, IRIS) is None
+    assert visits.redeem(visits.new_ticket(IRIS, known(holds=False)), IRIS) is None
+    assert visits.identify(asked(TOOL, visits.new_ticket(IRIS, ann))) is None, "a ticket is no cookie"
 
 
 def test_whoever_has_many_loses_their_oldest_and_nobody_elses() -> None:
-    visits, bob = Visits(Clock()), known("bob")
+    visits, bob = MonitorSessions(Clock()), known("bob")
     kept = visits.begin(IRIS, bob)
-    cookies = [visits.begin(IRIS, known()) for _ in range(MOST_OF_ONE + 3)]
-    good = [visits.visitor(asked(TOOL, cookie)) is not None for cookie in cookies]
-    assert good == [False] * 3 + [True] * MOST_OF_ONE
-    assert visits.visitor(asked(TOOL, kept)) is bob
+    cookies = [visits.begin(IRIS, known()) for _ in range(MAX_PER_ACTOR + 3)]
+    good = [visits.identify(asked(TOOL, cookie)) is not None for cookie in cookies]
+    assert good == [False] * 3 + [True] * MAX_PER_ACTOR
+    assert visits.identify(asked(TOOL, kept)) is bob

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from mizzen.access.jwt import Trust
+from mizzen.access.jwt import TrustedIssuer
 from mizzen.server.auth.jwks import IssuerKeys
-from mizzen.server.auth.oidc import Oidc
+from mizzen.server.auth.oidc import OidcAuthenticator
 from tests.unit.server.harness import HERE, TOKEN, Harness, serving
 
 RSA = rsa.generate_private_key(65537, 2048)
@@ -104,8 +104,8 @@ def clock() -> Clock:
 
 @contextmanager
 def trusting(folder: Path, issuer: str, clock: Callable[[], float], keys: str = "") -> Iterator[Harness]:
-    trust = Trust(issuer, "mizzen", admin_group="wheel")
-    oidc = Oidc(trust, IssuerKeys(issuer, keys, clock), lambda: datetime.now(UTC))
+    trust = TrustedIssuer(issuer, "mizzen", admin_group="wheel")
+    oidc = OidcAuthenticator(trust, IssuerKeys(issuer, keys, clock), lambda: datetime.now(UTC))
     with serving(folder, anonymous=False, oidc=oidc) as plane:
         yield plane
 
@@ -180,19 +180,19 @@ BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
     "expired": (lambda at: token(at, exp=datetime.now(UTC) - HOUR), "expired"),
     "just expired": (lambda at: token(at, exp=datetime.now(UTC) - timedelta(seconds=1)), "expired"),
     "not yet": (lambda at: token(at, nbf=datetime.now(UTC) + HOUR), "not valid yet"),
-    "no end": (lambda at: token(at, exp=None), "does not say 'exp'"),
-    "odd end": (lambda at: token(at, exp=True), "is no time"),
-    "another audience": (lambda at: token(at, aud="other"), "not for 'mizzen'"),
-    "no audience": (lambda at: token(at, aud=None), "does not say 'aud'"),
-    "another issuer": (lambda at: token(at, iss="https://evil.example"), "not of http://127.0.0.1"),
-    "no issuer": (lambda at: token(at, iss=None), "does not say 'iss'"),
+    "no end": (lambda at: token(at, exp=None), "has no claim 'exp'"),
+    "odd end": (lambda at: token(at, exp=True), "is not a time"),
+    "another audience": (lambda at: token(at, aud="other"), "audience is not 'mizzen'"),
+    "no audience": (lambda at: token(at, aud=None), "has no claim 'aud'"),
+    "another issuer": (lambda at: token(at, iss="https://evil.example"), "issuer is not http://127.0.0.1"),
+    "no issuer": (lambda at: token(at, iss=None), "has no claim 'iss'"),
     "another key": (lambda at: token(at, OTHER_RSA), "signature"),
-    "another kid": (lambda at: token(at, kid="nope"), "no key"),
-    "no kid": (lambda at: token(at, kid=None), "no key"),
+    "another kid": (lambda at: token(at, kid="nope"), "not signed with a key of"),
+    "no kid": (lambda at: token(at, kid=None), "not signed with a key of"),
     "wrong algorithm for the key": (lambda at: token(at, P256, "r1", "ES256"), "cannot be verified"),
-    "nobody": (lambda at: token(at, sub=None), "names nobody"),
-    "empty name": (lambda at: token(at, sub=""), "names nobody"),
-    "name with a line break": (lambda at: token(at, sub="ann\nroot"), "names nobody"),
+    "nobody": (lambda at: token(at, sub=None), "is not a valid user name"),
+    "empty name": (lambda at: token(at, sub=""), "is not a valid user name"),
+    "name with a line break": (lambda at: token(at, sub="ann\nroot"), "is not a valid user name"),
     "unsigned": (lambda at: _unsigned(token(at)), "public-key algorithm"),
     "shared secret": (_hmac_with_public_key, "public-key algorithm"),
     "cut": (lambda at: token(at)[:-10], "signature"),
@@ -266,7 +266,7 @@ def test_without_keys_jwts_get_503_and_all_others_go_on(
     for text in (good, token(issuer, OTHER_RSA)):
         answer = whoami(plane, text)
         assert answer.status_code == 503
-        assert "cannot be had" in answer.json()["message"]
+        assert "cannot be fetched now" in answer.json()["message"]
         assert answer.headers["retry-after"]
     assert whoami(plane, TOKEN).json()["name"] == "admin"
     assert whoami(plane, plane.user("ann")).json()["name"] == "ann"
@@ -293,4 +293,4 @@ def test_without_a_trusted_issuer_no_jwt_is_taken(plane: Harness, issuer: Issuer
     with serving(tmp_path / "other") as other:
         answer = whoami(other, token(issuer))
     assert answer.status_code == 401
-    assert "trusts no issuer" in answer.json()["message"]
+    assert "accepts no JWTs" in answer.json()["message"]

@@ -16,7 +16,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
-from mizzen.server.deletion.garbage import Collected, collect_garbage
+from mizzen.server.deletion.garbage import CollectionResult, collect_garbage
 from mizzen.stores.sqlite.store import SqliteStore
 
 GRACE = timedelta(hours=1)
@@ -63,7 +63,7 @@ class World:
         for path in self.folder.rglob("*"):
             os.utime(path, (then, then))
 
-    async def collect(self) -> Collected:
+    async def collect(self) -> CollectionResult:
         return await collect_garbage(self.store, self.blobs, datetime.now(UTC), GRACE, data_dir=self.folder)
 
 
@@ -90,7 +90,7 @@ async def test_a_checkpoint_and_its_files_stay_with_the_version(world: World) ->
     uid = await world.version("3")
     world.checkpoint("a", "3", uid)
     world.age()
-    assert await world.collect() == Collected()
+    assert await world.collect() == CollectionResult()
     await world.delete("ModelVersion", "m.3")
     first = await world.collect()
     assert (first.left, first.files) == (1, 1)
@@ -115,7 +115,7 @@ async def test_without_a_version_they_go_with_the_model(world: World) -> None:
     world.checkpoint("a", "", "")
     world.logs("uid")
     world.age()
-    assert await world.collect() == Collected()
+    assert await world.collect() == CollectionResult()
     await world.delete("Model", "m")
     assert (await world.collect()).left == 2
     assert world.blobs.documents.names() == []
@@ -127,7 +127,7 @@ async def test_what_was_just_left_stays_for_the_grace_time(world: World) -> None
     world.logs("uid")
     world.file("events/default/m/unversioned/j/events.out")
     world.file("training/uid/replicas/worker-0/0.log")
-    assert await world.collect() == Collected()
+    assert await world.collect() == CollectionResult()
     assert len(world.blobs.documents.names()) == 2
 
 
@@ -178,7 +178,7 @@ async def test_the_folder_of_a_job_that_still_ends_stays(world: World) -> None:
     log = world.file("training/uid/replicas/worker-0/0.log")
     world.age()
     os.utime(log)
-    assert await world.collect() == Collected()
+    assert await world.collect() == CollectionResult()
 
 
 @in_a_world

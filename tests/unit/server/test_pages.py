@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from mizzen.errors import BadRequest
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.http import pagination
-from mizzen.server.http.pagination import BLOCK, MOST_READ, Pages
-from mizzen.stores.pages import filled
+from mizzen.server.http.pagination import BLOCK, MOST_READ, Paginator
+from mizzen.stores.pages import fill_page
 from tests.unit.server.harness import HERE, ROOT, Harness, serving
 
 
@@ -35,30 +35,30 @@ def page(client: httpx2.Client, path: str, **query: Any) -> tuple[list[str], str
 
 @given(st.text(st.characters(codec="ascii", exclude_characters=" "), max_size=400))
 def test_what_is_sealed_is_opened_and_tells_nothing(place: str) -> None:
-    own = Pages()
+    own = Paginator()
     sealed = own.seal(place)
-    assert own.opened(sealed) == (place or None)
+    assert own.unseal(sealed) == (place or None)
     if place:
         raw = base64.urlsafe_b64decode(sealed + "=" * (-len(sealed) % 4))
         assert len(raw) % BLOCK == 28  # nonce and tag
         with pytest.raises(BadRequest):
-            Pages().opened(sealed)
+            Paginator().unseal(sealed)
 
 
 @pytest.mark.parametrize("token", ["x", "é", "=", "AAAA", "A" * 5000, "eyJydiI6MX0", " ", "\0"])
 def test_what_was_not_sealed_here_is_refused(token: str) -> None:
-    with pytest.raises(BadRequest, match="no token to continue with"):
-        Pages().opened(token)
+    with pytest.raises(BadRequest, match="not a valid continue token"):
+        Paginator().unseal(token)
 
 
 def test_a_kept_key_outlives_a_restart_and_one_that_makes_no_sense_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "page-key"
-    sealed = Pages.kept(file).seal("here")
-    assert Pages.kept(file).opened(sealed) == "here"
+    sealed = Paginator.load_or_create(file).seal("here")
+    assert Paginator.load_or_create(file).unseal(sealed) == "here"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     file.write_text("short\n")
-    replaced = Pages.kept(file)
-    assert Pages.kept(file).opened(replaced.seal("there")) == "there"
+    replaced = Paginator.load_or_create(file)
+    assert Paginator.load_or_create(file).unseal(replaced.seal("there")) == "there"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
@@ -119,7 +119,7 @@ def test_what_is_hidden_shows_in_no_page(tmp_path: Path, path: str) -> None:
 
 
 def test_a_page_that_is_full_by_its_bytes_is_gone_on_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filled, "__defaults__", (1,))  # one object is more than that
+    monkeypatch.setattr(fill_page, "__defaults__", (1,))  # one object is more than that
     with serving(tmp_path, anonymous=False) as plane:
         models(plane, "a", "b", "hidden")
         for name in ("a", "b"):

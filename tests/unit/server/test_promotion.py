@@ -43,7 +43,7 @@ def test_a_version_in_use_says_all_that_is_in_the_way(plane: Harness, admin: htt
     refused = admin.delete("/model/iris/version/1")
     assert refused.status_code == 409
     found = {cause["field"]: cause["message"] for cause in refused.json()["details"]["causes"]}
-    assert found == {"Model/iris": "version 1 is its current one", f"InferenceModel/{server}": "serves version 1"}
+    assert found == {"Model/iris": "version 1 is its current version", f"InferenceModel/{server}": "serves version 1"}
 
 
 def test_only_what_answers_can_be_promoted(plane: Harness, admin: httpx2.Client) -> None:
@@ -103,7 +103,7 @@ def test_a_second_name_has_no_current_version_of_its_own(plane: Harness, admin: 
     plane.run(plane.store.create(Resource("Model", Meta("lily"), {"aliasOf": "iris"}), "ann"))
     for path, body in (("current", {"version": 1}), ("rollback", {}), ("rollback", {"version": 1})):
         answer = admin.post(f"/model/lily/{path}", json=body)
-        assert (answer.status_code, answer.json()["details"]["hint"]) == (409, "ask for it at model 'iris'")
+        assert (answer.status_code, answer.json()["details"]["hint"]) == (409, "use model 'iris' instead")
     refused = admin.post("/model/lily/version", json={"path": plane.file("m.pkl")})
     assert (refused.status_code, "second name" in refused.json()["message"]) == (409, True)
 

@@ -88,7 +88,7 @@ def test_a_version_that_went_meanwhile_is_not_made_current(plane: Harness, admin
     """The promotion has looked already when the version goes: it is the write that must find out."""
     server = deploy(plane, admin)
     ref = Ref("Model", "iris")
-    guard = create_guards.answers(ref, "1")
+    guard = create_guards.require_answering(ref, "1")
 
     async def promote() -> None:
         model = await plane.store.get(ref)

@@ -27,7 +27,7 @@ def test_whoever_may_not_unpickle_brings_nothing_to_unpickle() -> None:
     kind, body = registration.KIND, model_version(createdBy="admin")
     body["spec"]["artifacts"][0]["trusted"] = True
     draft = decode.decode(kind, body, namespace="default")
-    version = registration.admitted(draft, "default", Actor("ann"), trusted=False)
+    version = registration.build_version(draft, "default", Actor("ann"), trusted=False)
     assert version.spec["createdBy"] == "ann"
     assert [artifact["trusted"] for artifact in version.spec["artifacts"]] == [False]
 

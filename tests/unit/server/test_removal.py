@@ -126,7 +126,7 @@ def test_a_version_that_is_needed_no_more_goes(plane: Harness, iris: httpx2.Clie
 def test_what_a_deletion_asks_does_not_grow_with_the_versions(plane: Harness, iris: httpx2.Client) -> None:
     """It is asked in the thread that writes, while everybody else waits."""
     version = plane.run(plane.store.get(Ref("ModelVersion", "iris.1")))
-    wanted = (create_guards.free_to_go(Ref("Model", "iris")), create_guards.unneeded(version))
+    wanted = (create_guards.require_removable(Ref("Model", "iris")), create_guards.require_unused_version(version))
     before = [asked(plane, guard) for guard in wanted]
     for number in range(3, 13):
         put(plane, Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris", "version": str(number)}))
@@ -187,11 +187,11 @@ def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
     admin = Actor("admin")
     for ref in (Ref("Model", "iris"), Ref("ModelVersion", "iris.1"), MONITOR.ref):
         with pytest.raises(Conflict, match="another object"):
-            plane.run(cascade.remove(plane.store, ref, admin, uid="of-another-one", cascade=True))
+            plane.run(cascade.remove_object(plane.store, ref, admin, uid="of-another-one", cascade=True))
         kept = plane.run(plane.store.get(ref))
         assert not kept.deleting
         assert not kept.meta.finalizers
-        left = plane.run(cascade.remove(plane.store, ref, admin, uid=kept.meta.uid, cascade=True))
+        left = plane.run(cascade.remove_object(plane.store, ref, admin, uid=kept.meta.uid, cascade=True))
         assert (left is not None) == (ref.kind == "Model")
 
 
@@ -257,8 +257,8 @@ def test_marked_models_are_found_a_page_at_a_time(monkeypatch: pytest.MonkeyPatc
             await store.create(Resource("Model", Meta(f"m{number}", finalizers=finalizers)), "ann")
         for name in ("m0", "m6"):
             await store.delete(Ref("Model", name), "ann")
-        marked = cascade._Marked(store)
-        await marked.look()
+        marked = cascade._MarkedModels(store)
+        await marked.reload()
         assert {ref.name for ref in marked.models} == {"m0", "m6"}
         assert marked.since == str(store.version)
         assert store.reads == {"lists": 3, "listed": 7}

@@ -139,8 +139,8 @@ def test_a_job_set_of_another_is_nobodys_answer(plane: Harness, iris: httpx2.Cli
     plane.permit("ana-writes", "write", subjects=["ana"], model="iris")
     ana = plane.client(plane.user("ana"))
     spec = {"modelName": "iris", "version": "1"}
-    key = idempotency.Key.of("ana", "k", "default/iris/train/1", spec)
-    name = next(idempotency.names("iris", "1", key))
+    key = idempotency.IdempotencyKey.of("ana", "k", "default/iris/train/1", spec)
+    name = next(idempotency.job_names("iris", "1", key))
     meta = Meta(name, annotations={IDEMPOTENCY_ANNOTATION: key.mark, ACTOR_ANNOTATION: "ana"})
     theirs = plane.run(plane.store.create(Resource("TrainingJob", meta, spec), "eve"))
     if gone:
@@ -160,8 +160,8 @@ def test_the_answer_stays_as_somebody_else_changes_the_job_set(plane: Harness, i
 
 
 def test_names_that_another_key_was_given_are_passed_over() -> None:
-    key = idempotency.Key.of("ana", "k", "here", {})
-    names = idempotency.names("iris", "1", key)
+    key = idempotency.IdempotencyKey.of("ana", "k", "here", {})
+    names = idempotency.job_names("iris", "1", key)
     first, second = next(names), next(names)
     assert first != second
-    assert [first, second] == [name for name, _ in zip(idempotency.names("iris", "1", key), range(2), strict=False)]
+    assert [first, second] == [name for name, _ in zip(idempotency.job_names("iris", "1", key), range(2), strict=False)]

@@ -74,8 +74,8 @@ def test_who_may_write_in_a_namespace_has_its_secrets(plane: Harness) -> None:
         ("db", {"data": {"k": VALUE}, "dat": {"k": VALUE}}, "", "unknown field 'dat'"),
         ("db", {"data": {"k": 87431}}, "data.k", "must be a text"),
         ("db", {"data": {"k": None}}, "data.k", "must be a text"),
-        ("db", {"data": {"a b": VALUE}}, "data", "is no key"),
-        ("db", {"data": {"k" * 254: VALUE}}, "data", "is no key"),
+        ("db", {"data": {"a b": VALUE}}, "data", "is not a valid key"),
+        ("db", {"data": {"k" * 254: VALUE}}, "data", "is not a valid key"),
         ("db", {"data": {"k": VALUE + "x" * (64 << 10)}}, "data.k", "at most 65536 bytes"),
         ("db", {"data": {"k": VALUE + "\0"}}, "data.k", "NUL"),
         ("db", {"data": {f"k{number}": VALUE for number in range(65)}}, "data", "at most 64 keys, not 65"),
@@ -124,7 +124,7 @@ def test_who_still_names_a_secret_is_told_when_it_goes(plane: Harness) -> None:
         assert any(told) is (name == "job")
     for name in ("db", "unused"):
         admin.put(f"/secret/{name}", json={"data": {"k": "v"}})
-    assert _warnings(admin.delete("/secret/db")) == ["299 - \"TrainingJob/job still names secret 'db'\""]
+    assert _warnings(admin.delete("/secret/db")) == ["299 - \"TrainingJob/job still refers to secret 'db'\""]
     assert _warnings(admin.delete("/secret/unused")) == []
 
 
@@ -152,7 +152,7 @@ def test_a_secret_shows_nowhere(plane: Harness, caplog: pytest.LogCaptureFixture
     key = file.read_text().strip()
     file.unlink()
     lost = Vault(plane.store.secrets, file)
-    plane.app.state.plane = _with_vault(plane, lost)
+    plane.app.state.context = _with_vault(plane, lost)
     for path in ("/secret/db", "/secret/new"):
         answer = ask("PUT", path, json={"data": {"password": VALUE}})
         assert answer.status_code == 500
@@ -167,10 +167,10 @@ def test_a_secret_shows_nowhere(plane: Harness, caplog: pytest.LogCaptureFixture
 
 
 def _vault(plane: Harness) -> Vault:
-    vault = plane.app.state.plane.vault
+    vault = plane.app.state.context.vault
     assert isinstance(vault, Vault)
     return vault
 
 
 def _with_vault(plane: Harness, vault: Vault) -> Any:
-    return replace(plane.app.state.plane, vault=vault)
+    return replace(plane.app.state.context, vault=vault)

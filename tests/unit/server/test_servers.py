@@ -119,7 +119,7 @@ def test_what_is_odd_about_a_server_is_told(iris: httpx2.Client) -> None:
     answer = iris.post("/model/iris/serve/1", json={"deployToLayer": "edge", "replicas": 2, "env": env})
     assert answer.status_code == 201
     told = " ".join(answer.headers.get_list("warning"))
-    assert "spec.replicas: on the edge one process runs, not 2" in told
+    assert "spec.replicas: the edge runs one process, not 2" in told
     assert "no secret 'hub'" in told
 
 

@@ -12,18 +12,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import Unavailable
-from mizzen.server.auth.access_barrier import Settle, Settled
+from mizzen.server.auth.access_barrier import AccessBarrier, WaitPublished
 from mizzen.server.http.errors import ErrorBoundary
 
 
-def asked(method: str, settle: Settle, done: list[str]) -> tuple[int, bytes]:
+def asked(method: str, settle: WaitPublished, done: list[str]) -> tuple[int, bytes]:
     async def route(_request: Request) -> Response:
         done.append("written")
         return JSONResponse({"done": True})
 
     app = Starlette(
         routes=[Route("/", route, methods=["GET", "POST"])],
-        middleware=[Middleware(ErrorBoundary), Middleware(Settled, settle=settle)],
+        middleware=[Middleware(ErrorBoundary), Middleware(AccessBarrier, wait_published=settle)],
     )
     sent: list[dict[str, Any]] = []
 

@@ -20,7 +20,7 @@ from mizzen.server.resources import watch
 from mizzen.stores.sqlite import read_ops
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Where
-from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts
 from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer
 
@@ -42,13 +42,13 @@ def test_little_is_held_for_who_reads_nothing_and_then_nothing(tmp_path: Path) -
 
         async def app(scope: Any, receive: Any, send: Any) -> None:
             since = Request(scope).query_params["since"]
-            lines = watch.lines(store, "Model", Where(), watch.Beginning(since), lambda _: True)
+            lines = watch.stream_lines(store, "Model", Where(), watch.WatchOptions(since), lambda _: True)
             made.append(_Counted())
             counted = made[-1].of(until_stopped(lines, asyncio.Event()))
             await StreamingResponse(counted)(scope, receive, send)
 
-        door = Door(Patience(), 100, clock=lambda: now)
-        server = WebServer(app, partial(LimitedProtocol, door=door), door, stop_timeout=5.0)
+        door = ConnectionLimiter(Timeouts(), 100, clock=lambda: now)
+        server = WebServer(app, partial(LimitedProtocol, limiter=door), door, stop_timeout=5.0)
         server.config.host, server.config.port = "127.0.0.1", 0
         serving = asyncio.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
@@ -68,10 +68,10 @@ def test_little_is_held_for_who_reads_nothing_and_then_nothing(tmp_path: Path) -
         assert read_ops.EVENTS_BYTES < CHANGES * LARGE, "nor is there room for all on their page"
 
         door.tick()
-        door.look(server.server_state)
+        door.close_expired(server.server_state)
         now += 61
         door.tick()
-        door.look(server.server_state)
+        door.close_expired(server.server_state)
         while server.server_state.connections or asyncio.all_tasks() - before:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
         assert all(one.ended for one in made)

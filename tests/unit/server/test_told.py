@@ -10,15 +10,15 @@ import pytest
 from starlette.applications import Starlette
 
 from mizzen.kinds.schema.resource import Resource
-from mizzen.reconcile.recorder import Nobody, Note
+from mizzen.reconcile.recorder import EventNote, NullRecorder
 from tests.unit.server.harness import Harness, deploy, serving
 
 
-class Listener(Nobody):
+class Listener(NullRecorder):
     def __init__(self) -> None:
         self.heard: list[tuple[str, str, str]] = []
 
-    def noted(self, resource: Resource, note: Note) -> None:
+    def record_note(self, resource: Resource, note: EventNote) -> None:
         assert resource.meta.uid
         self.heard.append((str(resource.ref), note.reason, note.message))
 
@@ -31,7 +31,7 @@ def listener() -> Listener:
 @pytest.fixture
 def plane(tmp_path: Path, listener: Listener) -> Iterator[Harness]:
     def listen(app: Starlette) -> None:
-        app.state.plane = dataclasses.replace(app.state.plane, recorder=listener)
+        app.state.context = dataclasses.replace(app.state.context, recorder=listener)
 
     with serving(tmp_path, change=listen) as harness:
         yield harness

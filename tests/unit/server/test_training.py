@@ -184,7 +184,7 @@ def test_lists_tell_how_far_those_are_that_go_on(plane: Harness, iris: httpx2.Cl
 def test_a_number_that_json_does_not_know_is_refused_in_words(iris: httpx2.Client, sent: bytes) -> None:
     answer = iris.post(TRAIN, content=sent, headers={"content-type": "application/json"})
     assert answer.status_code == 400, answer.text
-    assert answer.json()["message"].endswith("at 'hyperparameters.rate' is no JSON number")
+    assert answer.json()["message"].endswith("at 'hyperparameters.rate' is not a JSON number")
     assert iris.get(TRAIN).json()["items"] == []
 
 

@@ -131,7 +131,7 @@ def ana(closed: Harness) -> httpx2.Client:
 
 
 def test_every_kind_that_decides_what_runs_is_tried() -> None:
-    assert {kind for kind, _ in RUNNING} == set(privileged_fields.CODE) - {
+    assert {kind for kind, _ in RUNNING} == set(privileged_fields.CODE_FIELDS) - {
         "ModelVersion"
     }  # of which tests/unit/server/test_vouching
 
@@ -144,7 +144,7 @@ def test_what_decides_what_runs_is_for_admins(
     refused = ana.post(at, json=running)
     assert refused.status_code == 403, refused.text
     assert "admin" in refused.text
-    changes = kind in PLAIN and not catalog.BY_NAME[kind].anew
+    changes = kind in PLAIN and not catalog.BY_NAME[kind].alternative
     if changes:
         assert (answer := ana.post(at, json=plain)).status_code == 201, answer.text
         assert ana.put(f"{at}/own", json=running).status_code == 403

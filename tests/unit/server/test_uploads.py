@@ -133,7 +133,7 @@ def test_a_digest_alone_gives_nothing(plane: Harness, ann: httpx2.Client) -> Non
     body = {"files": listed({"m.pkl": DATA})}
     assert missing(bob, {"m.pkl": DATA}) == {DIGEST}
     assert bob.head(f"/model/iris/upload/{DIGEST}").status_code == 404
-    assert "has not been sent" in causes(bob.post("/model/iris/version", json=body))["files[0].digest"]
+    assert "has not been uploaded" in causes(bob.post("/model/iris/version", json=body))["files[0].digest"]
     assert missing(admin, {"m.pkl": DATA}) == set()
     assert ann.post("/model/iris/version", json=body).status_code == 201
     assert bob.post("/model/iris/version", json=body).status_code == 201, "a version of this model holds it now"

@@ -12,29 +12,33 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mizzen.protocol.gateway_files.counts import write
-from mizzen.reconcile.loop import Backlog
-from mizzen.server.admin.metrics import Inside
+from mizzen.reconcile.loop import ControllerBacklog
+from mizzen.server.admin.metrics import PlaneStats
 from mizzen.server.admin.usage import COLUMNS
-from mizzen.usage.inventory import Known, Served, Work
-from mizzen.usage.rates import Process
+from mizzen.usage.inventory import Inventory, ServedVersion, WorkloadRole
+from mizzen.usage.rates import ProcessUsage
 from mizzen.usage.sampler import Sampler
 from tests.unit.server.harness import Harness, serving
 from tests.unit.usage.counted import counts, requests, served
 
 IRIS, ROSE, LAB = ("default", "iris", "1"), ("default", "rose", "2"), ("lab", "iris", "1")
-KNOWN = Known(
-    {IRIS: Served(("iris-1",), 2, 1), ROSE: Served(("rose-2",), 1, 1), LAB: Served(("iris-1",), 1, 0)},
-    {"u": Work(IRIS, "iris-1"), "v": Work(ROSE, "rose-2"), "w": Work(LAB, "iris-1")},
+KNOWN = Inventory(
+    {
+        IRIS: ServedVersion(("iris-1",), 2, 1),
+        ROSE: ServedVersion(("rose-2",), 1, 1),
+        LAB: ServedVersion(("iris-1",), 1, 0),
+    },
+    {"u": WorkloadRole(IRIS, "iris-1"), "v": WorkloadRole(ROSE, "rose-2"), "w": WorkloadRole(LAB, "iris-1")},
     {("default", "iris-1"): "iris", ("default", "rose-2"): "rose", ("lab", "iris-1"): "iris"},
 )
 PROCESSES = {
-    "gateway-0": Process(1, "a", 3.0, 1000), "plane": Process(2, "b", 2.0, 2000, 4),
-    "u.0": Process(3, "c", 1.0, 500), "u.1": Process(4, "d", 1.0, 700), "v.0": Process(5, "e", 1.0, 900),
+    "gateway-0": ProcessUsage(1, "a", 3.0, 1000), "plane": ProcessUsage(2, "b", 2.0, 2000, 4),
+    "u.0": ProcessUsage(3, "c", 1.0, 500), "u.1": ProcessUsage(4, "d", 1.0, 700), "v.0": ProcessUsage(5, "e", 1.0, 900),
 }  # fmt: skip
 
 
 class Steady:
-    def seen(self) -> Mapping[str, Process]:
+    def read_usage(self) -> Mapping[str, ProcessUsage]:
         return PROCESSES
 
     def restarts(self) -> Mapping[str, int]:
@@ -66,21 +70,21 @@ async def kinds() -> Mapping[str, int]:
 
 
 def put_in(folder: Path) -> Any:
-    inside = Inside(kinds, lambda: [Backlog("Model", 3, 1, 9)], lambda: 4096)
-    return {"seen": sampled(folder), "inside": inside}
+    inside = PlaneStats(kinds, lambda: [ControllerBacklog("Model", 3, 1, 9)], lambda: 4096)
+    return {"more": {"usage": sampled(folder)}, "inside": inside}
 
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Iterator[Harness]:
     (tmp_path / "counts").mkdir()
-    with serving(tmp_path, more=put_in(tmp_path / "counts")) as harness:
+    with serving(tmp_path, **put_in(tmp_path / "counts")) as harness:
         yield harness
 
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Iterator[Harness]:
     (tmp_path / "counts").mkdir()
-    with serving(tmp_path, anonymous=False, more=put_in(tmp_path / "counts")) as harness:
+    with serving(tmp_path, anonymous=False, **put_in(tmp_path / "counts")) as harness:
         yield harness
 
 

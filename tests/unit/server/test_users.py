@@ -153,13 +153,13 @@ def test_users_can_be_listed_and_removed(closed: Harness) -> None:
         ({"name": "admin"}, "name", "reserved"),
         ({"name": "anonymous"}, "name", "reserved"),
         ({"name": "system"}, "name", "reserved"),
-        ({"name": "oidc:ann"}, "name", "no name"),
-        ({"name": "group:lab"}, "name", "no name"),
-        ({"name": "*"}, "name", "no name"),
-        ({"name": "Ann"}, "name", "no name"),
-        ({"name": "ann@"}, "name", "no name"),
-        ({"name": "a@b@c"}, "name", "no name"),
-        ({"name": "a" * 300}, "name", "no name"),
+        ({"name": "oidc:ann"}, "name", "is not a valid user name"),
+        ({"name": "group:lab"}, "name", "is not a valid user name"),
+        ({"name": "*"}, "name", "is not a valid user name"),
+        ({"name": "Ann"}, "name", "is not a valid user name"),
+        ({"name": "ann@"}, "name", "is not a valid user name"),
+        ({"name": "a@b@c"}, "name", "is not a valid user name"),
+        ({"name": "a" * 300}, "name", "is not a valid user name"),
         ({"name": "ann", "admin": True}, "", "unknown field 'admin'"),
     ],
 )
@@ -194,7 +194,7 @@ def test_a_new_user_whom_bindings_name_already_is_warned_of(closed: Harness) -> 
     closed.permit("prod", "predict", subjects=["ann", "*"], model="iris", alias="prod")
     told = admin.post("/user", json={"name": "ann"}).headers.get_list("warning")
     assert told == [
-        f"299 - \"RoleBinding default/{name} named 'ann' already: they may {what}\""
+        f"299 - \"RoleBinding default/{name} already named 'ann', who may now {what}\""
         for name, what in (("prod", "predict iris@prod"), ("team", "write namespace/default"))
     ]
     assert closed.client(closed.user("ann")).get("/whoami").json()["open"] is False

@@ -64,7 +64,7 @@ def test_what_stands_in_the_query_does_not_stand_in_the_body_too(iris: httpx2.Cl
     body = {"image": "example.com/iris:1", "framework": "sklearn"}
     for said in ("onnx", "AAA", "sklearn"):
         answer = iris.post("/model/iris/version", json=body, params={"framework": said})
-        assert causes(answer) == {"framework": "stands in the query and in the body: say it once"}
+        assert causes(answer) == {"framework": "is in the query and in the body; give it once"}
     absent = {**body, "framework": None, "sha256sum": None}
     assert iris.post("/model/iris/version", json=absent, params={"framework": "onnx"}).json()["framework"] == "onnx"
 

@@ -85,7 +85,7 @@ def test_frameworks_and_entrypoints_are_recognised(
             ["model.bin"],
             {},
             "framework",
-            "name it: sklearn, xgboost, lightgbm, onnx, tensorflow, pytorch, mlflow, python",
+            "give one of sklearn, xgboost, lightgbm, onnx, tensorflow, pytorch, mlflow, python",
         ),
         (
             ["a.pkl", "b.pkl"],
@@ -95,10 +95,10 @@ def test_frameworks_and_entrypoints_are_recognised(
         ),
         (["a.pkl", "b.onnx"], {}, "entrypoint", "several files could be the model: 'a.pkl' (sklearn), 'b.onnx' (onnx)"),
         (["a.pkl", "b.pkl"], {"framework": "sklearn"}, "entrypoint", "several files"),
-        (["a.ubj", "b.ubj"], {"framework": "xgboost"}, "entrypoint", "name the one to load"),
-        (["a.csv", "b.csv"], {"framework": "onnx"}, "entrypoint", "several files: the one to load"),
+        (["a.ubj", "b.ubj"], {"framework": "xgboost"}, "entrypoint", "give the one to load"),
+        (["a.csv", "b.csv"], {"framework": "onnx"}, "entrypoint", "several files: give the one to load"),
         (["a.pkl"], {"entrypoint": "b.pkl"}, "entrypoint", "did you mean 'a.pkl'?"),
-        (["1/saved_model.pb", "2/saved_model.pb"], {}, "entrypoint", "several files: the one to load"),
+        (["1/saved_model.pb", "2/saved_model.pb"], {}, "entrypoint", "several files: give the one to load"),
         (["model.py"], {}, "entrypoint", "module:object"),
         (["model.py"], {"entrypoint": "model.py"}, "entrypoint", "module:object"),
         ([], {}, "path", "no file or folder"),
@@ -229,7 +229,7 @@ def test_what_is_sent_again_and_differs_is_named(
         return
     assert (again.status_code, again.json()["reason"]) == (409, "AlreadyExists")
     assert [cause["field"] for cause in again.json()["details"]["causes"]] == differs
-    assert f"with another {' and another '.join(differs)}" in again.json()["message"]
+    assert f"already exists and differs in {' and '.join(differs)}" in again.json()["message"]
     assert iris.get("/model/iris/version/9").json()["image"] == "a:1"
 
 
@@ -289,7 +289,7 @@ def test_a_version_is_shown_whatever_is_stored(plane: Harness, iris: httpx2.Clie
     assert iris.post("/model/iris/version/2", json=good).status_code == 201
     assert iris.get("/model/iris/version/2").json()["changed"] == {"code": False, "data": True}
     files = {"files": [{"path": "m.pkl", "digest": f"sha256:{'0' * 64}"}], "framework": "sklearn"}
-    assert "has not been sent" in str(causes(writer(plane).post("/model/iris/version/3", json=files)))
+    assert "has not been uploaded" in str(causes(writer(plane).post("/model/iris/version/3", json=files)))
 
 
 def test_a_version_is_compared_with_the_one_it_follows(plane: Harness, iris: httpx2.Client) -> None:

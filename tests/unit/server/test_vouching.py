@@ -85,7 +85,7 @@ def test_equal_files_do_not_vouch_for_another_entrypoint(admin: httpx2.Client, a
     assert evil.status_code == 201
     answer = post(admin, PREDICT, "/version/2")
     assert answer.status_code == 409
-    assert "another entrypoint" in answer.json()["message"]
+    assert "differs in entrypoint" in answer.json()["message"]
     assert trusted(admin.get("/model/iris/version/2").json()) == [False, False]
 
 
@@ -96,7 +96,7 @@ def test_what_was_found_out_must_be_the_same_too(admin: httpx2.Client, ann: http
     assert lone(ann, "?framework=python&entrypoint=m.pkl").status_code == 201
     answer = lone(admin, "")
     assert answer.status_code == 409, "for them it would be scikit-learn's"
-    assert "another framework" in answer.json()["message"]
+    assert "differs in framework" in answer.json()["message"]
     assert trusted(admin.get("/model/iris/version/2").json()) == [False]
 
 

@@ -18,7 +18,7 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.app import begin_stop
 from mizzen.server.resources import tables
 from mizzen.server.resources import watch as watches
-from mizzen.server.resources.representation import Shown
+from mizzen.server.resources.representation import Representation
 from mizzen.stores.sqlite.read_ops import EVERYTHING
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Listing, Where
@@ -165,7 +165,9 @@ def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
     async def main() -> None:
         ids = itertools.count()
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
-        streams = [watches.lines(store, "Model", Where(), watches.Beginning("0"), lambda _: True) for _ in range(20)]
+        streams = [
+            watches.stream_lines(store, "Model", Where(), watches.WatchOptions("0"), lambda _: True) for _ in range(20)
+        ]
         try:
             waiting = [asyncio.ensure_future(anext(stream)) for stream in streams]
             while len(store._feed._waiting) < len(streams):  # noqa: ASYNC110 - until each of them waits
@@ -174,11 +176,13 @@ def test_a_change_is_encoded_once_for_all_who_watch(tmp_path: Path) -> None:
             lines = await asyncio.gather(*waiting)
             assert told(json.loads(lines[0])) == ("ADDED", "a")
             assert len({id(line) for line in lines}) == 1
-            for number in range(3 * watches.KEPT):
+            for number in range(3 * watches.MAX_LINES):
                 await store.create(Resource("Model", Meta(f"b-{number}")), "ann")
-            assert len(watches._lately._lines) <= watches.KEPT
-            again = [json.loads(await anext(streams[0])) for _ in range(3 * watches.KEPT)]
-            assert [told(event) for event in again] == [("ADDED", f"b-{number}") for number in range(3 * watches.KEPT)]
+            assert len(watches._line_cache._lines) <= watches.MAX_LINES
+            again = [json.loads(await anext(streams[0])) for _ in range(3 * watches.MAX_LINES)]
+            assert [told(event) for event in again] == [
+                ("ADDED", f"b-{number}") for number in range(3 * watches.MAX_LINES)
+            ]
         finally:
             for stream in streams:
                 await stream.aclose()
@@ -193,11 +197,11 @@ def test_tables_are_encoded_once_for_all_who_watch_at_a_time(tmp_path: Path) -> 
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
         now = NOW
         kind = catalog.BY_NAME["Model"]
-        whole = Shown(tables.layout(kind, "Object"), lambda: now)
-        forms = [Shown(tables.layout(kind), lambda: now).watched() for _ in range(3)]
+        whole = Representation(tables.layout_of(kind, "Object"), lambda: now)
+        forms = [Representation(tables.layout_of(kind), lambda: now).watch_forms() for _ in range(3)]
         streams = [
-            watches.lines(store, "Model", Where(), watches.Beginning("0"), lambda _: True, forms=form)
-            for form in (*forms, whole.watched())
+            watches.stream_lines(store, "Model", Where(), watches.WatchOptions("0"), lambda _: True, forms=form)
+            for form in (*forms, whole.watch_forms())
         ]
         try:
             for name in ("a", "b"):
@@ -213,7 +217,7 @@ def test_tables_are_encoded_once_for_all_who_watch_at_a_time(tmp_path: Path) -> 
             early = await anext(streams[0])
             now += timedelta(minutes=5)
             late = await anext(streams[1])
-            age = [one.name for one in tables.layout(kind).definitions].index("Age")
+            age = [one.name for one in tables.layout_of(kind).definitions].index("Age")
             ages = [json.loads(line)["object"]["rows"][0]["cells"][age] for line in (early, late)]
             assert ages == ["0s", "5m"]
         finally:
@@ -256,7 +260,7 @@ def test_what_there_is_in_the_beginning_is_read_as_it_is_taken(tmp_path: Path) -
                 await store.delete(Ref("Model", f"m{many - 2:04}"), "ann")
 
         store.before = change
-        lines = watches.lines(store, "Model", Where(), watches.Beginning(), lambda _: True)
+        lines = watches.stream_lines(store, "Model", Where(), watches.WatchOptions(), lambda _: True)
         try:
             first = [told(json.loads(await anext(lines))) for _ in range(watches.PAGE)]
             assert store.pages == 1
@@ -280,12 +284,12 @@ def test_long_lines_are_not_kept(tmp_path: Path) -> None:
     async def main() -> None:
         ids = itertools.count()
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
-        lines = watches.lines(store, "Model", Where(), watches.Beginning("0"), lambda _: True)
+        lines = watches.stream_lines(store, "Model", Where(), watches.WatchOptions("0"), lambda _: True)
         try:
             for number in range(8):
                 await store.create(Resource("Model", Meta(f"m{number}"), {"notes": "x" * (1 << 20)}), "ann")
                 assert told(json.loads(await anext(lines))) == ("ADDED", f"m{number}")
-            assert sum(len(line) for _, line in watches._lately._lines.values()) <= watches.KEPT_BYTES
+            assert sum(len(line) for _, line in watches._line_cache._lines.values()) <= watches.MAX_LINE_BYTES
         finally:
             await lines.aclose()
             await store.close()
@@ -320,8 +324,8 @@ def test_bookmarks_come_to_those_who_ask_when_nothing_happens(tmp_path: Path) ->
     async def main() -> None:
         ids = itertools.count()
         store = await SqliteStore.open(tmp_path / "mizzen.db", clock=lambda: NOW, new_id=lambda: str(next(ids)))
-        begin = watches.Beginning("0", bookmarks=True)
-        lines = watches.lines(store, "Model", Where(), begin, lambda _: False, bookmarks=0.01)
+        begin = watches.WatchOptions("0", bookmarks=True)
+        lines = watches.stream_lines(store, "Model", Where(), begin, lambda _: False, bookmarks=0.01)
         try:
             for _ in range(2):
                 line = json.loads(await anext(lines))

@@ -8,7 +8,7 @@ import httpx2
 import pytest
 
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Meta, OwnerReference, Resource
-from mizzen.server.resources.write import OWNERS
+from mizzen.server.resources.write import OWNERS_WARNING
 from tests.unit.server.harness import HERE, ROOT, Harness
 from tests.unit.server.sending import causes
 
@@ -100,7 +100,7 @@ def test_other_patches_are_refused(admin: httpx2.Client, iris: dict[str, Any]) -
     assert answer.status_code == 415
     assert MERGE in answer.json()["details"]["hint"]
     answer = patch(admin, MERGE, {}, force="true")
-    assert (answer.status_code, answer.json()["message"]) == (400, "force is for apply")
+    assert (answer.status_code, answer.json()["message"]) == (400, "force is only for apply")
     assert patch(admin, MERGE, {}, path=f"{MODELS}/none").status_code == 404
 
 
@@ -249,7 +249,7 @@ def test_what_follows_the_load_is_only_stopped_and_begun(admin: httpx2.Client, o
 
     refused = scaled(3)
     assert causes(refused) == {
-        "spec.replicas": "follows the load, within spec.autoScale; only 0 may be given, to stop it"
+        "spec.replicas": "is set by autoscaling, within spec.autoScale; only 0 is allowed, to stop the server"
     }
     assert "mizzen scale one MIN-MAX" in refused.text
     assert made(scaled(2))["spec"] == {"replicas": 2}, "as it is"
@@ -301,7 +301,7 @@ def test_who_names_owners_is_told_that_they_are_not_kept(plane: Harness, admin: 
     owned["metadata"]["ownerReferences"] = [owner]
     added = {"metadata": {"ownerReferences": [owner]}}
     for answer in (admin.post(MODELS, json=owned), patch(admin, MERGE, added), apply(admin, owned)):
-        assert answer.headers.get_list("warning") == [f'299 - "{OWNERS}"']
+        assert answer.headers.get_list("warning") == [f'299 - "{OWNERS_WARNING}"']
         assert "ownerReferences" not in made(answer)["metadata"]
     kept = OwnerReference("Model", "iris", "1")
     plane.run(plane.store.create(Resource("Model", Meta("child", owners=(kept,))), "admin"))
@@ -316,7 +316,7 @@ def test_what_is_odd_is_told_when_it_is_written_and_not_again(admin: httpx2.Clie
         made(answer)
         return answer.headers.get_list("warning")
 
-    odd = '299 - "spec.aliases.a: there is no version 1 yet; the alias answers once there is"'
+    odd = '299 - "spec.aliases.a: there is no version 1 yet; the alias works once there is"'
     assert told(admin.post(MODELS, json=model(aliases={"a": "1"}))) == [odd]
     assert told(patch(admin, MERGE, {"metadata": {"labels": {"a": "b"}}})) == []
     assert told(patch(admin, MERGE, {"spec": {"framework": "onnx"}})) == [odd]

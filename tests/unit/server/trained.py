@@ -12,11 +12,11 @@ import httpx2
 
 from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
 from mizzen.kinds.training import JobState, TrainingJobStatus
-from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, checkpoint_id, digest_of
 from mizzen.runs.log_times import TimesFile
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File
-from mizzen.server.http.context import Plane
+from mizzen.server.http.context import ServerContext
 from tests.unit.server.harness import Harness
 
 TRAIN = "/model/iris/train/1"
@@ -57,10 +57,10 @@ def place(plane: Harness, job: str) -> JobPlace:
     return JobPlace(plane.folder, found.meta.uid)
 
 
-def shelf(plane: Harness) -> Shelf:
-    state = plane.app.state.plane
-    assert isinstance(state, Plane)
-    return state.shelf
+def shelf(plane: Harness) -> CheckpointStore:
+    state = plane.app.state.context
+    assert isinstance(state, ServerContext)
+    return state.checkpoints
 
 
 def save(
@@ -74,7 +74,7 @@ def save(
     found = plane.run(plane.store.get(Ref("TrainingJob", job)))
     model, version = str(found.spec["modelName"]), str(found.spec.get("version") or "")
     of = plane.run(plane.store.get(Ref("ModelVersion", f"{model}.{version}"))).meta.uid if version else ""
-    blobs = plane.app.state.plane.blobs
+    blobs = plane.app.state.context.blobs
     kept = []
     for path, content in (files or {name: f"weights of {name}".encode()}).items():
         blob = blobs.put_bytes(content)

@@ -37,7 +37,7 @@ def test_versions_that_aliases_name_are_asked_for_once_and_never_read() -> None:
     model = Resource("Model", Meta("iris"), {"aliases": aliases, "aliasOf": "rose"})
     moment = Few(Resource("ModelVersion", Meta("iris.1")), Resource("Model", Meta("rose"), {"aliasOf": "lily"}))
     lookup = Lookup(cast(Any, None), cast(Any, None))
-    there = asyncio.run(lookup.around(cast(Reads, moment), references.named(model), "default"))
+    there = asyncio.run(lookup.around(cast(Reads, moment), references.references_of(model), "default"))
     assert sorted(moment.asked) == [
         Ref("Model", "rose"), Ref("ModelVersion", "iris.1"), Ref("ModelVersion", "iris.2")
     ]  # fmt: skip
@@ -45,4 +45,4 @@ def test_versions_that_aliases_name_are_asked_for_once_and_never_read() -> None:
     found = [str(one) for one in references.findings(model, there)]
     assert any("there is no version 2 yet" in one for one in found)
     assert not any("there is no version 1 yet" in one for one in found)
-    assert any("aliases never chain" in one for one in found)
+    assert any("aliases cannot be chained" in one for one in found)

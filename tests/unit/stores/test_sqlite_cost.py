@@ -13,7 +13,7 @@ import pytest
 
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource, format_time
 from mizzen.kinds.text.selectors import parse
-from mizzen.stores.pages import FamilyPlace, Place
+from mizzen.stores.pages import FamilyPlace, ListCursor
 from mizzen.stores.records import sqlite_audit
 from mizzen.stores.records.protocol import AuditQuery
 from mizzen.stores.sqlite import query as sqlite_query
@@ -203,7 +203,7 @@ def test_nothing_is_scanned_or_sorted(tmp_path: Path, name: str) -> None:
     connection = sqlite3.connect(tmp_path / "mizzen.db", factory=Explained)
     connection.plans = []
     for namespace in (None, "n"):
-        for start in (None, Place(1, "ModelVersion", "default", "a", "")):
+        for start in (None, ListCursor(1, "ModelVersion", "default", "a", "")):
             where = replace(NARROW[name], namespace=namespace)
             assert [*sqlite_query.select(connection, "ModelVersion", where, start)] == []
     assert connection.plans
@@ -221,7 +221,7 @@ def test_revisions_are_not_scanned_or_sorted(tmp_path: Path, fields: dict[str, s
     connection = sqlite3.connect(tmp_path / "mizzen.db", factory=Explained)
     connection.plans = []
     for namespace in (None, "n"):
-        for start in (None, Place(1, "Revision", "default", "model.a.1", "")):
+        for start in (None, ListCursor(1, "Revision", "default", "model.a.1", "")):
             assert [*revisions.select(connection, Where(namespace=namespace, fields=fields), start)] == []
     for plan in connection.plans:
         assert not plan.startswith("USE TEMP"), connection.plans

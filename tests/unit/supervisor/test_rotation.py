@@ -128,7 +128,7 @@ def test_following_through_rotations_loses_nothing(tmp_path: Path) -> None:
     """By copy and cut, as of what processes print, and by another name, as of the access log."""
     path = tmp_path / "x.log"
     path.write_text("0\n")
-    lines = log_tail.read([path], None, follow=True)
+    lines = log_tail.tail([path], None, follow=True)
     assert next(lines) == "0\n"
     for number, put_aside in ((1, rotate), (3, lambda file: file.replace(f"{file}.1"))):
         with path.open("a") as log:

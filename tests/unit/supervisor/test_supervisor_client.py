@@ -50,7 +50,7 @@ def test_watch_tells_what_is_there_and_every_change(plane: Supervised) -> None:
             await anext(views)
         with pytest.raises(SupervisorGone):
             await client.info()
-        assert await client.ended() == "gone"
+        assert await client.wait_until_ended() == "gone"
         client.close()
         with pytest.raises(SupervisorGone):
             await Client.connect(plane.home)
@@ -63,7 +63,7 @@ def test_the_end_on_purpose_is_announced(plane: Supervised) -> None:
 
     async def body() -> None:
         client = await Client.connect(plane.home)
-        ending = asyncio.create_task(client.ended())
+        ending = asyncio.create_task(client.wait_until_ended())
         await asyncio.to_thread(plane.stop)
         assert await ending == "stopping"
         client.close()

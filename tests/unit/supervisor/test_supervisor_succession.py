@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.supervisor.client import SupervisorGone, Tether, ask
 from mizzen.supervisor.data_dir import read_json, write_json
-from mizzen.supervisor.launch import StartFailed, alive, launch, settled
+from mizzen.supervisor.launch import StartFailed, alive, launch, wait_until_settled
 from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.protocol import Listener, State
 from tests.support.supervised import IGNORES_TERM, KEEPS, SLEEPS, Supervised, until
@@ -274,7 +274,7 @@ def test_a_revived_supervisor_remembers_its_tether_and_ends_without_it(plane: Su
     until(lambda: alive(plane.home))
     plane.note()
     assert ask(plane.home, "info")["tether"] == "awaited"
-    assert settled(plane.home) is None
+    assert wait_until_settled(plane.home) is None
     until(lambda: not survivors.find(plane.home))
 
 

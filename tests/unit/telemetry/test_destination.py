@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mizzen.telemetry.destination import destination
+from mizzen.telemetry.destination import read_destination
 
 BASE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
@@ -26,12 +26,12 @@ TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
     ],
 )
 def test_where_spans_go(endpoint: str, environ: dict[str, str], url: str | None) -> None:
-    found = destination(endpoint, environ)
+    found = read_destination(endpoint, environ)
     assert (found.url if found else None) == url
 
 
 def test_headers_and_names_come_from_the_environment() -> None:
-    found = destination("http://a", {
+    found = read_destination("http://a", {
         "OTEL_EXPORTER_OTLP_HEADERS": "api-key=se%20cret, x=1", "OTEL_EXPORTER_OTLP_TRACES_HEADERS": "x=2",
         "OTEL_RESOURCE_ATTRIBUTES": "service.name=other,team=ml", "OTEL_SERVICE_NAME": "scores",
         "OTEL_EXPORTER_OTLP_TIMEOUT": "2500", "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
@@ -40,19 +40,19 @@ def test_headers_and_names_come_from_the_environment() -> None:
     assert found is not None
     assert found.headers == {"api-key": "se cret", "x": "2"}
     assert found.resource == {"service.name": "scores", "team": "ml"}
-    assert (found.timeout, found.packed, found.certificate) == (2.5, True, "ca.pem")
+    assert (found.timeout, found.gzip, found.certificate) == (2.5, True, "ca.pem")
     assert "se cret" not in repr(found)
 
 
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
-        ({BASE: "b:4318"}, "no address of a collector"),
-        ({BASE: "http://b:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "only http/protobuf is spoken here"),
+        ({BASE: "b:4318"}, "not a valid collector address"),
+        ({BASE: "http://b:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "only http/protobuf is supported"),
         ({BASE: "http://b", "OTEL_EXPORTER_OTLP_HEADERS": "secret"}, "OTEL_EXPORTER_OTLP_HEADERS: expected key=value"),
     ],
 )
 def test_what_is_wrong_is_said(environ: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words) as raised:
-        destination("", environ)
+        read_destination("", environ)
     assert "secret" not in str(raised.value)

@@ -18,7 +18,7 @@ from tests.support.collector import Collector, collecting
 
 def encode(names: Sequence[str]) -> bytes:
     spans = [otlp.Span(bytes(15) + b"\1", bytes(7) + b"\1", b"", name, 1, 2) for name in names]
-    return otlp.request({"service.name": "test"}, ("mizzen", "1"), spans)
+    return otlp.encode_request({"service.name": "test"}, ("mizzen", "1"), spans)
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporters, "EVERY_SECONDS", 0.01)
+    monkeypatch.setattr(exporters, "INTERVAL_SECONDS", 0.01)
     monkeypatch.setattr(exporters, "FIRST_RETRY", 0.01)
 
 
@@ -48,7 +48,7 @@ def names(collector: Collector) -> list[str]:
 
 
 def test_what_is_put_in_arrives_with_its_headers(collector: Collector) -> None:
-    to = Destination(f"{collector.url}/v1/traces?a=b", headers={"api-key": "secret"}, packed=True)
+    to = Destination(f"{collector.url}/v1/traces?a=b", headers={"api-key": "secret"}, gzip=True)
     with started(to) as exporter:
         exporter.put("one")
         collector.wait(lambda: names(collector) == ["one"], "one")
@@ -89,13 +89,13 @@ def test_nobody_waits_for_a_collector_that_is_away() -> None:
         exporter.start()
         for number in range(300):
             exporter.put(str(number))
-        assert exporter.counts.lost >= 300 - 10 - exporters.AT_ONCE
+        assert exporter.counts.lost >= 300 - 10 - exporters.BATCH_SIZE
         exporter.close(0.01)  # does not wait for it either
         assert exporter.counts.sent == 0
 
 
 def test_what_is_left_is_sent_before_the_end(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exporters, "EVERY_SECONDS", 60.0)
+    monkeypatch.setattr(exporters, "INTERVAL_SECONDS", 60.0)
     exporter = Exporter(Destination(f"{collector.url}/v1/traces"), encode)
     exporter.start()
     exporter.put("last")

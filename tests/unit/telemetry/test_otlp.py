@@ -24,7 +24,7 @@ spans = st.builds(
 
 @given(attributes, st.lists(spans, max_size=3))
 def test_what_is_written_is_read(resource: otlp.Attributes, told: list[otlp.Span]) -> None:
-    data = otlp.request(resource, ("mizzen", "1"), told)
+    data = otlp.encode_request(resource, ("mizzen", "1"), told)
     read = ExportTraceServiceRequest.FromString(data)
     (of,) = read.resource_spans
     assert plain(of.resource.attributes) == resource
@@ -41,7 +41,7 @@ def test_what_is_written_is_read(resource: otlp.Attributes, told: list[otlp.Span
 
 
 def test_long_texts_are_not_kept() -> None:
-    otlp.request({"a": "short"}, ("mizzen", "1"), [])
-    before = otlp._known.cache_info().currsize
-    otlp.request({"a": "x" * 1000}, ("mizzen", "1"), [])
-    assert otlp._known.cache_info().currsize == before
+    otlp.encode_request({"a": "short"}, ("mizzen", "1"), [])
+    before = otlp._encode_cached_attribute.cache_info().currsize
+    otlp.encode_request({"a": "x" * 1000}, ("mizzen", "1"), [])
+    assert otlp._encode_cached_attribute.cache_info().currsize == before

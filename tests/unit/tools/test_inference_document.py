@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from mizzen.gateway.request import url_paths
-from mizzen.graph.table_types import Callee, Graph, Kept, Node, Plan, Route
+from mizzen.graph.table_types import Callee, Graph, Node, Plan, RecordLimits, Route
 from mizzen.protocol import v2
 from tests.unit.gateway.harness import (
     LIMITS,
@@ -48,7 +48,7 @@ def serving(**more: Any) -> Iterator[Gateway]:
         runtime = ModelRuntime(str(folder / "0.sock"), Counting())
         stack.callback(runtime.close)
         table = table_of(runtime.address)
-        kept = Kept(uid="u", max_bytes=1 << 20, max_seconds=3600.0)
+        kept = RecordLimits(uid="u", max_bytes=1 << 20, max_seconds=3600.0)
         routes = tuple(
             msgspec.structs.replace(
                 route, aliases={"prod": "1"}, plan=msgspec.structs.replace(route.plan, kept=kept),

@@ -7,21 +7,27 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tools import lint
+from tools.lint import __main__ as lint
+from tools.lint import imports, layout, names
+from tools.lint.files import File, repository_files
 
 GOOD = '"""What this promises."""\n\nfrom __future__ import annotations\n\nANSWER = 42\n'
 ELSEWHERE = "/srv/checkout"
 
 
 def messages(path: str, text: str = GOOD) -> list[str]:
-    return [finding.message for finding in lint.check(lint.File(PurePosixPath(path), text), ELSEWHERE)]
+    return [finding.message for finding in lint.check([File(PurePosixPath(path), text)], ELSEWHERE)]
+
+
+def module(path: str, text: str = GOOD) -> File:
+    return File(PurePosixPath("src/mizzen", path), text)
 
 
 @pytest.mark.parametrize(
     "path",
     [
         "src/mizzen/gateway/queueing/queue.py",
-        "tests/unit/gateway/test_queues.py",
+        "tests/unit/gateway/test_queue.py",
         "tests/conftest.py",
         "docs/basement.md",
     ],
@@ -33,7 +39,7 @@ def test_a_good_file_has_no_findings(path: str) -> None:
 @pytest.mark.parametrize(("lines", "warned", "refused"), [(400, 0, 0), (401, 1, 0), (600, 1, 0), (601, 0, 1)])
 def test_long_files_are_warned_about_and_then_refused(lines: int, warned: int, refused: int) -> None:
     text = GOOD + "\n" * (lines - GOOD.count("\n"))
-    findings = list(lint.size(lint.File(PurePosixPath("src/mizzen/long.py"), text)))
+    findings = list(layout.size(File(PurePosixPath("src/mizzen/long.py"), text)))
     assert [finding.warning for finding in findings] == [True] * warned + [False] * refused
 
 
@@ -69,7 +75,7 @@ def test_a_lock_names_no_registry(line: str) -> None:
 
 @pytest.mark.parametrize("path", ["/root" + "/x", "/home" + "/ann/x", "see /home" + "/ann", ELSEWHERE + "/src"])
 def test_paths_of_one_machine_are_found(path: str) -> None:
-    findings = list(lint.machine_paths(lint.File(PurePosixPath("docs/a.md"), f"fine\n{path}\n"), ELSEWHERE))
+    findings = list(layout.machine_paths(File(PurePosixPath("docs/a.md"), f"fine\n{path}\n"), ELSEWHERE))
     assert [finding.line for finding in findings] == [2]
 
 
@@ -86,7 +92,7 @@ def test_files_are_those_git_would_track(tmp_path: Path) -> None:
     (tmp_path / "made" / "a.py").write_text("")
     (tmp_path / "new.py").write_text("")
     (tmp_path / "picture.bin").write_bytes(b"\xff\xfe\x00\xff")
-    assert [str(file.path) for file in lint.repository_files(tmp_path)] == [".gitignore", "new.py"]
+    assert [str(file.path) for file in repository_files(tmp_path)] == [".gitignore", "new.py"]
 
 
 def test_without_git_what_is_made_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +102,7 @@ def test_without_git_what_is_made_is_left_out(tmp_path: Path, monkeypatch: pytes
         (tmp_path / folder / "a.py").write_text("")
     (tmp_path / ".gitignore").write_text("")
     (tmp_path / "new.py").write_text("")
-    assert [str(file.path) for file in lint.repository_files(tmp_path)] == [".ci/a.py", ".gitignore", "new.py"]
+    assert [str(file.path) for file in repository_files(tmp_path)] == [".ci/a.py", ".gitignore", "new.py"]
 
 
 def test_the_verdict_is_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,3 +111,63 @@ def test_the_verdict_is_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "utils.py").write_text(GOOD)
     assert lint.main(tmp_path) == 1
     assert "utils.py:1: 'utils' says nothing" in capsys.readouterr().out
+
+
+def test_a_folder_holds_at_most_thirteen_modules() -> None:
+    files = [module(f"gateway/part_{number}.py") for number in range(13)]
+    assert list(layout.crowded_folders([*files, module("gateway/__init__.py")])) == []
+    (finding,) = layout.crowded_folders([*files, module("gateway/__main__.py")])
+    assert str(finding).startswith("src/mizzen/gateway:1: 14 modules")
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        "from mizzen import a",
+        "from mizzen.a import b",
+        "import mizzen.a",
+        "if TYPE_CHECKING:\n    from mizzen.a import A",
+        "def f():\n    from mizzen import a",
+    ],
+)
+def test_an_import_cycle_is_found_however_it_is_hidden(back: str) -> None:
+    files = [module("__init__.py", ""), module("a.py", "from mizzen.b import B"), module("b.py", back)]
+    (finding,) = imports.cycles(files)
+    assert "mizzen.a" in finding.message
+    assert "mizzen.b" in finding.message
+    assert list(imports.cycles(files[:2])) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "code"),
+    [
+        ("gateway/naps.py", ""),
+        ("gateway/queue.py", "class Wish:\n    pass"),
+        ("gateway/queue.py", "class _Wish:\n    pass"),
+        ("gateway/queue.py", "def told():\n    pass"),
+        ("gateway/queue.py", "class Queue:\n    async def _listed(self):\n        pass"),
+    ],
+)
+def test_names_that_no_reader_could_guess_are_refused(path: str, code: str) -> None:
+    assert len(messages(f"src/mizzen/{path}", GOOD + code)) == 1
+    assert messages(f"tests/support/{path}", GOOD + code) == []
+
+
+@pytest.mark.parametrize(
+    "code", ["def tell():\n    pass", "def feed_all():\n    pass", "@property\ndef told():\n    pass"]
+)
+def test_verbs_and_properties_are_allowed(code: str) -> None:
+    assert list(names.function_names(module("a.py", code))) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("The caller is told.", 1), ("Nobody, of late, is.", 2), ("'x' is no number.", 1),
+        ("It is no longer there.", 0), ("There is no such model.", 0),
+    ],
+)  # fmt: skip
+def test_words_that_readers_stumble_over_are_refused(line: str, count: int) -> None:
+    assert len(messages("README.md", f"# Title\n\n{line}\n")) == count
+    assert len(messages("docs/reference/cli.md", f"{line}\n")) == count
+    assert messages("docs/critiques.md", f"{line}\n") == []

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from mizzen.kinds.catalog import KINDS
 from mizzen.kinds.schema.crd_schema import schema_of
-from mizzen.server.monitor.routes import for_browsers
+from mizzen.server.monitor.routes import is_for_browsers
 from tests.unit.server.harness import serving
 from tools.derived import openapi
 from tools.derived.operations import OPERATIONS, RESOURCES, Operation
@@ -130,7 +130,7 @@ def _served(routes: list[Any]) -> set[tuple[str, str]]:
     do pages for people."""
     found: set[tuple[str, str]] = set()
     for route in routes:
-        if for_browsers(route.path):
+        if is_for_browsers(route.path):
             continue
         methods = set(route.methods or ())
         found |= {

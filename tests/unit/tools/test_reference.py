@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field
 
+from mizzen.kinds import catalog
+from mizzen.kinds.schema import explain
 from mizzen.kinds.schema.resource import Part
 from tools import gen
 from tools.reference import fields, kinds, markdown
@@ -122,3 +124,35 @@ def test_what_is_no_longer_derived_is_removed(
     assert gen.main(["--check"], tmp_path) == 1
     assert gen.main([], tmp_path) == 0
     assert not any(path.exists() for path in left)
+
+
+@pytest.mark.parametrize("name", ["Rollout", "Application", "Initializer"])
+def test_kinds_that_nothing_runs_yet_are_marked_as_planned(name: str) -> None:
+    kind = catalog.BY_NAME[name]
+    explained = explain.explain(name)
+    assert kind.planned
+    assert explained["planned"] is True
+    assert "Planned: " in explained["description"]
+    assert kind.description in kinds.page(kind)
+    assert kind.description in kinds.index()
+
+
+def test_other_kinds_are_not_planned() -> None:
+    planned = {kind.name for kind in catalog.KINDS if kind.planned}
+    assert planned == {"Rollout", "Application", "Initializer"}
+    assert "planned" not in explain.explain("Model")
+
+
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("model.checks", "Model"), ("model.hooks", "Model"), ("inferencemodel.extraNames", "InferenceModel"),
+        ("inferencemodel.switch", "InferenceModel"), ("mlgraph.dag.route.cascade", "MLGraph"),
+        ("mlgraph.dag.route.mab.exp4", "MLGraph"), ("mlgraph.dag.implementation.inline.kfspec", "MLGraph"),
+    ],
+)  # fmt: skip
+def test_fields_that_nothing_uses_yet_are_marked_as_planned(path: str, page: str) -> None:
+    explained = explain.explain(path)
+    assert explained["planned"] is True
+    assert explained["description"].endswith("Planned: accepted and stored, but not used yet.")
+    assert explained["description"] in kinds.page(catalog.BY_NAME[page])

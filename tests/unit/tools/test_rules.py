@@ -13,7 +13,7 @@ from mizzen.errors import BadRequest
 from mizzen.kinds.schema.metadata import label_faults
 from mizzen.kinds.schema.resource import name_fault
 from mizzen.kinds.text import durations, selectors
-from mizzen.kinds.text.versions import checked_alias, normal_version
+from mizzen.kinds.text.versions import check_alias, normal_version
 from mizzen.server.auth import tokens
 from tools.derived import openapi, rules
 from tools.derived.links import LINKS
@@ -42,7 +42,7 @@ def _read(function: Callable[[str], object]) -> Callable[[str], bool]:
     [
         (rules.NAME, lambda text: name_fault(text) is None),
         (rules.VERSION, _read(normal_version)),
-        (rules.ALIAS, _read(checked_alias)),
+        (rules.ALIAS, _read(check_alias)),
         (rules.USER, lambda text: tokens.name_fault(text) is None),
         (rules.FILE_PATH, lambda text: bool(text) and path_fault(text) is None),
         (rules.DURATION, _read(durations.seconds)),

@@ -7,28 +7,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.protocol.gateway_files.counts import BOUNDS, Counts
-from mizzen.usage.inventory import Known, Served, Work
-from mizzen.usage.rates import Grown, Growth, Moment, Process, Whole, figures, growth, quantiles, total, whole
+from mizzen.usage.inventory import Inventory, ServedVersion, WorkloadRole
+from mizzen.usage.rates import (
+    CountGrowth,
+    Growth,
+    ProcessUsage,
+    Sample,
+    Totals,
+    compute_figures,
+    compute_growth,
+    compute_quantiles,
+    compute_totals,
+    sum_growths,
+)
 from tests.unit.usage.counted import counts, requests, served
 
 KEY = ("default", "iris", "1")
-KNOWN = Known(
-    {KEY: Served(("iris-1",), wanted=2, ready=1)}, {"u": Work(KEY, "iris-1")}, {("default", "iris-1"): "iris"}
+KNOWN = Inventory(
+    {KEY: ServedVersion(("iris-1",), wanted=2, ready=1)},
+    {"u": WorkloadRole(KEY, "iris-1")},
+    {("default", "iris-1"): "iris"},
 )
 
 
-def moment(at: float, *gateways: Counts, processes: dict[str, Process] | None = None) -> Moment:
-    return Moment(at, {each.gateway: each for each in gateways}, processes or {}, KNOWN)
+def moment(at: float, *gateways: Counts, processes: dict[str, ProcessUsage] | None = None) -> Sample:
+    return Sample(at, {each.gateway: each for each in gateways}, processes or {}, KNOWN)
 
 
-def rate(before: Moment, after: Moment) -> float:
-    return figures(growth(before, after), after)[KEY].requests
+def rate(before: Sample, after: Sample) -> float:
+    return compute_figures(compute_growth(before, after), after)[KEY].requests
 
 
 def test_what_was_counted_between_two_moments_is_a_rate() -> None:
     before = moment(100.0, counts(requests({200: 10}), served(5, 10), at=100.0))
     new = counts(requests({200: 45, 500: 5, 404: 10}, flying=3), served(15, 50, waiting=2, shed=4), at=110.0)
-    found = figures(growth(before, moment(110.0, new)), moment(110.0, new))[KEY]
+    found = compute_figures(compute_growth(before, moment(110.0, new)), moment(110.0, new))[KEY]
     assert (found.requests, found.errors) == (5.0, 0.5)
     assert found.codes == {200: 3.5, 404: 1.0, 500: 0.5}
     assert (found.in_flight, found.waiting, found.batch, found.shed) == (3, 2, 4.0, 0.4)
@@ -39,18 +52,18 @@ def test_what_was_counted_between_two_moments_is_a_rate() -> None:
 def test_versions_together_have_quantiles_of_their_own() -> None:
     other = ("default", "rose", "1")
     grown = Growth(10.0, {
-        KEY: Grown({200: 30.0}, [30.0] + [0.0] * len(BOUNDS)),
-        other: Grown({200: 5.0, 500: 5.0}, [0.0] * 5 + [10.0] + [0.0] * (len(BOUNDS) - 5)),
+        KEY: CountGrowth({200: 30.0}, [30.0] + [0.0] * len(BOUNDS)),
+        other: CountGrowth({200: 5.0, 500: 5.0}, [0.0] * 5 + [10.0] + [0.0] * (len(BOUNDS) - 5)),
     })  # fmt: skip
-    both = whole(grown, [KEY, other, ("default", "idle", "1")])
+    both = compute_totals(grown, [KEY, other, ("default", "idle", "1")])
     assert (both.requests, both.errors) == (4.0, 0.5)
     assert (both.p50 or 0) < BOUNDS[0] < BOUNDS[4] < (both.p95 or 0) <= BOUNDS[5]
-    assert whole(grown, []) == Whole(0.0, 0.0, None, None, None)
+    assert compute_totals(grown, []) == Totals(0.0, 0.0, None, None, None)
 
 
 def test_calls_count_for_the_model_that_answers_them_whatever_they_name() -> None:
     new = counts(requests({200: 10}), requests({200: 30}, model="iris-1"), start=101.0, at=110.0)
-    found = figures(growth(moment(100.0), moment(110.0, new)), moment(110.0, new))
+    found = compute_figures(compute_growth(moment(100.0), moment(110.0, new)), moment(110.0, new))
     assert list(found) == [KEY]
     assert found[KEY].codes.keys() == {200}
 
@@ -97,33 +110,33 @@ def test_of_a_life_that_began_unseen_nobody_knows_when_it_counted() -> None:
 def test_what_is_forgotten_and_served_again_is_counted_anew() -> None:
     before = moment(100.0, counts(requests({200: 1000}), served(500, 1000), at=100.0))
     after = moment(110.0, counts(requests({200: 20}), served(10, 20), at=110.0))
-    found = figures(growth(before, after), after)[KEY]
+    found = compute_figures(compute_growth(before, after), after)[KEY]
     assert found.requests == pytest.approx(2.0)
     assert found.batch == 2.0
 
 
 def test_cpu_and_memory_are_those_of_its_processes() -> None:
-    def seen(**cpu: float) -> dict[str, Process]:
-        return {key.replace("_", "."): Process(1, "s", spent, 100) for key, spent in cpu.items()}
+    def seen(**cpu: float) -> dict[str, ProcessUsage]:
+        return {key.replace("_", "."): ProcessUsage(1, "s", spent, 100) for key, spent in cpu.items()}
 
     before, after = (
         moment(100.0, processes=seen(u_0=1.0, u_1=2.0)),
         moment(110.0, processes=seen(u_0=6.0, u_1=2.0, x=9.0)),
     )
-    grown = growth(before, after)
-    found = figures(grown, after)[KEY]
+    grown = compute_growth(before, after)
+    found = compute_figures(grown, after)[KEY]
     assert (found.memory, found.cpu) == (200, 0.5)
     assert grown.cpu["x"] == 0.0  # seen for the first time: when it spent what it has is not known
 
 
 def test_a_process_in_the_place_of_another_has_spent_all_of_its_own() -> None:
-    before = moment(100.0, processes={"u.0": Process(1, "a", 50.0, 1)})
-    after = moment(110.0, processes={"u.0": Process(2, "b", 1.0, 1)})
-    assert growth(before, after).cpu == {"u.0": 1.0}
+    before = moment(100.0, processes={"u.0": ProcessUsage(1, "a", 50.0, 1)})
+    after = moment(110.0, processes={"u.0": ProcessUsage(2, "b", 1.0, 1)})
+    assert compute_growth(before, after).cpu == {"u.0": 1.0}
 
 
 def test_nothing_asked_is_no_latency() -> None:
-    found = figures(Growth(10.0), moment(100.0))[KEY]
+    found = compute_figures(Growth(10.0), moment(100.0))[KEY]
     assert (found.requests, found.p50, found.p99, found.batch) == (0.0, None, None, None)
 
 
@@ -142,7 +155,7 @@ def test_no_rate_is_negative_whatever_comes_and_goes(
         )
         for at, of in ((100.0, first), (102.0, second))
     ]
-    for found in figures(total([growth(*moments)]), moments[1]).values():
+    for found in compute_figures(sum_growths([compute_growth(*moments)]), moments[1]).values():
         assert found.requests >= 0
         assert found.errors >= 0
         assert all(count >= 0 for count in found.codes.values())
@@ -150,7 +163,9 @@ def test_no_rate_is_negative_whatever_comes_and_goes(
 
 @given(st.lists(st.integers(0, 1000), min_size=len(BOUNDS) + 1, max_size=len(BOUNDS) + 1).filter(any))
 def test_quantiles_grow_and_lie_in_their_bucket(buckets: list[int]) -> None:
-    p50, p95, p99 = (found or 0.0 for found in quantiles([float(count) for count in buckets], (0.5, 0.95, 0.99)))
+    p50, p95, p99 = (
+        found or 0.0 for found in compute_quantiles([float(count) for count in buckets], (0.5, 0.95, 0.99))
+    )
     assert 0.0 <= p50 <= p95 <= p99 <= BOUNDS[-1]
     below = sum(count for bound, count in zip(BOUNDS, buckets, strict=False) if bound < p50)
     upto = sum(count for low, count in zip((0.0, *BOUNDS), buckets, strict=True) if low <= p50)

@@ -33,7 +33,7 @@ def test_a_ring_holds_the_last_points_in_order(capacity: int, values: list[int])
 def test_what_is_not_there_stays_so() -> None:
     history = History()
     history.add(1.0, {KEY: QUIET})
-    [(at, found)] = history.of(KEY, 0.0, fine=True)
+    [(at, found)] = history.points_of(KEY, 0.0, fine=True)
     assert at == 1.0
     assert math.isnan(found.p50)
     assert (found.requests, found.memory) == (1.0, 1.0)
@@ -44,7 +44,7 @@ def test_of_half_a_minute_the_mean_of_what_waited_is_told() -> None:
     for second in range(0, COARSE_SECONDS, 2):
         history.add(1000.0 + second, {KEY: replace(QUIET, waiting=second)})
     history.add_coarse(1000.0 + COARSE_SECONDS - 2, {KEY: QUIET})
-    [(_, found)] = history.of(KEY, 0.0, fine=False)
+    [(_, found)] = history.points_of(KEY, 0.0, fine=False)
     assert found.waiting == 14.0
     assert found.requests == 1.0
 
@@ -65,7 +65,7 @@ def test_points_take_few_bytes() -> None:
     ring = Ring(FINE_POINTS)
     for at in range(3 * FINE_POINTS):
         ring.add(at, point(1.0))
-    assert ring.bytes() <= FINE_POINTS * 52 * 1.2
+    assert ring.size_bytes() <= FINE_POINTS * 52 * 1.2
 
 
 def test_names_are_found_by_namespace_and_model() -> None:

@@ -12,16 +12,18 @@ import pytest
 from mizzen.protocol.gateway_files.counts import write
 from mizzen.supervisor.processes import procfs
 from mizzen.usage.history import COARSE_SECONDS, FINE_SECONDS
-from mizzen.usage.inventory import Known, Served, Work
+from mizzen.usage.inventory import Inventory, ServedVersion, WorkloadRole
 from mizzen.usage.processes import SUPERVISOR, Processes
-from mizzen.usage.rates import Process
-from mizzen.usage.sampler import Sampler, Unseen
+from mizzen.usage.rates import ProcessUsage
+from mizzen.usage.sampler import NoUsage, Sampler
 from tests.support.planes import wait_until
 from tests.support.supervised import supervised
 from tests.unit.usage.counted import counts, requests, served
 
 KEY = ("default", "iris", "1")
-KNOWN = Known({KEY: Served(("iris-1",), 1, 1)}, {"u": Work(KEY, "iris-1")}, {("default", "iris-1"): "iris"})
+KNOWN = Inventory(
+    {KEY: ServedVersion(("iris-1",), 1, 1)}, {"u": WorkloadRole(KEY, "iris-1")}, {("default", "iris-1"): "iris"}
+)
 
 
 class Scene:
@@ -30,10 +32,10 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.time = 1000.0
-        self.processes = {f"gateway-{n}": Process(10 + n, "s", 0.0, 1) for n in (0, 1)}
+        self.processes = {f"gateway-{n}": ProcessUsage(10 + n, "s", 0.0, 1) for n in (0, 1)}
         self.sampler = Sampler(folder, self, lambda: KNOWN, clock=lambda: self.time)
 
-    def seen(self) -> dict[str, Process]:
+    def read_usage(self) -> dict[str, ProcessUsage]:
         return self.processes
 
     def restarts(self) -> dict[str, int]:
@@ -69,17 +71,17 @@ def test_gateways_that_do_not_live_are_not_counted(tmp_path: Path) -> None:
     scene.counted(100, gateway=1, pid=999)  # of its predecessor
     scene.counted(100, gateway=7)
     scene.step(10)
-    assert list(scene.sampler.now().moment.gateways) == ["gateway-0"]
+    assert list(scene.sampler.now().sample.gateways) == ["gateway-0"]
     (tmp_path / "gateway-0.json").write_bytes(b"{half")
-    assert scene.sampler.now().moment.gateways == {}
+    assert scene.sampler.now().sample.gateways == {}
 
 
 def test_points_are_kept_of_two_seconds_and_of_half_a_minute(tmp_path: Path) -> None:
     scene = Scene(tmp_path)
     for number in range(2 * COARSE_SECONDS // FINE_SECONDS + 1):
         scene.step(20 * number)
-    fine = scene.sampler.history.of(KEY, 0.0, fine=True)
-    coarse = scene.sampler.history.of(KEY, 0.0, fine=False)
+    fine = scene.sampler.history.points_of(KEY, 0.0, fine=True)
+    coarse = scene.sampler.history.points_of(KEY, 0.0, fine=False)
     assert (len(fine), len(coarse)) == (2 * COARSE_SECONDS // FINE_SECONDS, 2)
     assert {round(point.requests, 3) for _, point in (*fine, *coarse)} == {10.0}
 
@@ -96,7 +98,7 @@ def test_a_clock_that_is_put_back_makes_no_rates(tmp_path: Path) -> None:
 
 
 def test_where_nobody_looks_nothing_is_told() -> None:
-    assert Unseen().now().served == {}
+    assert NoUsage().now().served == {}
 
 
 def test_processes_are_those_of_the_supervisor_from_one_to_the_next(tmp_path: Path) -> None:
@@ -104,12 +106,12 @@ def test_processes_are_those_of_the_supervisor_from_one_to_the_next(tmp_path: Pa
         processes = Processes(running.home)
         following = asyncio.create_task(processes.run())
         try:
-            await until(lambda: processes.seen().keys() == {"one", SUPERVISOR})
-            one = processes.seen()["one"]
+            await until(lambda: processes.read_usage().keys() == {"one", SUPERVISOR})
+            one = processes.read_usage()["one"]
             assert one.pid == running.running("one").pid
             assert one.resident_bytes > 1_000_000
             os.kill(one.pid, 9)
-            await until(lambda: processes.restarts().get("one") == 1 and processes.seen()["one"].pid != one.pid)
+            await until(lambda: processes.restarts().get("one") == 1 and processes.read_usage()["one"].pid != one.pid)
         finally:
             following.cancel()
             await asyncio.wait({following})
@@ -133,10 +135,10 @@ def test_processes_are_those_of_the_supervisor_from_one_to_the_next(tmp_path: Pa
 
 
 def test_what_a_process_uses_is_of_that_process() -> None:
-    used = procfs.used(os.getpid())
+    used = procfs.resource_usage(os.getpid())
     assert used is not None
     start, spent, held = used
     assert start == procfs.start_of(os.getpid())
     assert held > 1_000_000
-    wait_until(lambda: (procfs.used(os.getpid()) or ("", 0.0, 0))[1] > spent, "its CPU time is counted")
-    assert procfs.used(2**22 + 1) is None
+    wait_until(lambda: (procfs.resource_usage(os.getpid()) or ("", 0.0, 0))[1] > spent, "its CPU time is counted")
+    assert procfs.resource_usage(2**22 + 1) is None

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from mizzen.web.connection_limits import Door, Patience, most_connections
-from mizzen.web.http_connection import BETWEEN_BYTES, HEAD_BYTES, LimitedProtocol
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts, max_connections
+from mizzen.web.http_connection import MAX_HEAD_BYTES, MAX_NON_BODY_BYTES, LimitedProtocol
 from mizzen.web.server import WebServer
 
-HURRY = Patience(idle=0.2, stalled=0.2, request=60.0)
+HURRY = Timeouts(idle=0.2, stalled=0.2, request=60.0)
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -80,9 +80,9 @@ class Running:
 
 
 @asynccontextmanager
-async def running(patience: Patience | None = None, most: int = 100) -> AsyncIterator[Running]:
-    door = Door(patience or Patience(), most)
-    server = WebServer(app, partial(LimitedProtocol, door=door), door, stop_timeout=5.0)
+async def running(patience: Timeouts | None = None, most: int = 100) -> AsyncIterator[Running]:
+    limiter = ConnectionLimiter(patience or Timeouts(), most)
+    server = WebServer(app, partial(LimitedProtocol, limiter=limiter), limiter, stop_timeout=5.0)
     server.config.host, server.config.port = "127.0.0.1", 0
     serving = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
@@ -109,12 +109,12 @@ def post(length: int, path: str = "/", more: str = "") -> bytes:
 
 
 def test_ordinary_heads_pass_in_pieces_too() -> None:
-    pieces = (b"GET / HTT", b"P/1.1\r\nhost: x\r\n", b"x-long: " + b"a" * (HEAD_BYTES // 2), b"\r\n\r\n")
+    pieces = (b"GET / HTT", b"P/1.1\r\nhost: x\r\n", b"x-long: " + b"a" * (MAX_HEAD_BYTES // 2), b"\r\n\r\n")
     assert ask(*pieces).startswith(b"HTTP/1.1 200")
 
 
 def test_a_head_without_end_is_cut_off() -> None:
-    endless = (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: ", *([b"a" * HEAD_BYTES] * 64))
+    endless = (b"GET / HTTP/1.1\r\nhost: x\r\nx-long: ", *([b"a" * MAX_HEAD_BYTES] * 64))
     # Who goes on writing may lose the answer to a reset; either way the server takes no more.
     assert ask(*endless)[:12] in (b"HTTP/1.1 431", b"")
 
@@ -122,13 +122,13 @@ def test_a_head_without_end_is_cut_off() -> None:
 @pytest.mark.parametrize("start", [b"1;", b"1\r\n \r\n0\r\nx: "], ids=["between chunks", "behind them"])
 def test_what_is_no_part_of_a_body_in_chunks_has_an_end(start: bytes) -> None:
     head = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
-    assert ask(head + start, *([b"a" * BETWEEN_BYTES] * 64))[:12] in (b"HTTP/1.1 400", b"")
+    assert ask(head + start, *([b"a" * MAX_NON_BODY_BYTES] * 64))[:12] in (b"HTTP/1.1 400", b"")
     small = b"".join(b"1;%b\r\na\r\n" % (b"b" * 50) for _ in range(1000))
     assert ask(head + small, b"0\r\n\r\n").startswith(b"HTTP/1.1 200")
 
 
 def test_a_long_body_is_no_head() -> None:
-    body = b"a" * (2 * HEAD_BYTES)
+    body = b"a" * (2 * MAX_HEAD_BYTES)
     assert ask(post(len(body)), body).startswith(b"HTTP/1.1 200")
 
 
@@ -158,7 +158,7 @@ def test_what_does_not_come_to_its_end_is_closed(sent: bytes, answers: list[byte
 
 def test_an_answer_that_nobody_reads_is_given_up() -> None:
     async def wait() -> None:
-        async with running(Patience(idle=0.1, request=0.5)) as server:
+        async with running(Timeouts(idle=0.1, request=0.5)) as server:
             await server.connect(b"GET /large HTTP/1.1\r\nhost: x\r\n\r\n")
             while not server.asked:  # noqa: ASYNC110 - answered by and by
                 await asyncio.sleep(0.01)
@@ -171,7 +171,7 @@ def test_an_answer_that_nobody_reads_is_given_up() -> None:
 
 @pytest.mark.parametrize("part", ["head", "body"])
 def test_what_comes_in_drops_is_closed_in_the_end(part: str) -> None:
-    patience = replace(HURRY, stalled=0.8) if part == "head" else Patience(stalled=5.0, request=0.8)
+    patience = replace(HURRY, stalled=0.8) if part == "head" else Timeouts(stalled=5.0, request=0.8)
 
     async def drip() -> bytes:
         async with running(patience) as server:
@@ -189,7 +189,7 @@ def test_an_upload_that_makes_progress_may_go_on() -> None:
     """For longer than a whole request may take, as long as it is not too slow."""
 
     async def upload() -> bytes:
-        async with running(Patience(stalled=2.0, request=0.1, slowest=1000)) as server:
+        async with running(Timeouts(stalled=2.0, request=0.1, min_bytes_per_second=1000)) as server:
             reader, writer = await server.connect(post(30 * 2000))
             for _ in range(30):
                 writer.write(b"a" * 2000)
@@ -241,10 +241,10 @@ def test_connections_beyond_the_most_are_closed_at_once(caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING, "mizzen.web.connection_limits"):
         asyncio.run(flood())
     assert [record.message for record in caplog.records if record.name == "mizzen.web.connection_limits"] == [
-        "10 connections are open, as many as may be; what is more is closed at once"
+        "10 connections are open, which is the limit; further connections are closed at once"
     ]
 
 
 def test_the_most_leaves_files_for_other_things() -> None:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    assert files // 2 < most_connections() <= files - files // 4
+    assert files // 2 < max_connections() <= files - files // 4

@@ -20,7 +20,7 @@ import pytest
 import uvloop
 
 from mizzen.server.admin.tls_certificates import Certificates
-from mizzen.web.connection_limits import Door, Patience, most_connections
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts, max_connections
 from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer, serve_all
 
@@ -64,24 +64,24 @@ def serve_with_few_files(folder: str, *numbers: str) -> None:
 
     resource.setrlimit(resource.RLIMIT_NOFILE, (FILES, FILES))
     context = Certificates(Path(folder), (), lambda: datetime.now(UTC)).context()
-    door = Door(Patience(handshake=600.0), most_connections())
+    limiter = ConnectionLimiter(Timeouts(handshake=600.0), max_connections())
     plain, tls = (socket.socket(fileno=int(number)) for number in numbers)
-    uvloop.run(serve_all((_server(opening, door), plain), (_server(opening, door, context), tls)))
+    uvloop.run(serve_all((_server(opening, limiter), plain), (_server(opening, limiter, context), tls)))
 
 
 @both_loops
 @pytest.mark.parametrize("sent", [b"", b"\x16\x03\x01\x02\x00\x01", b"GET / HTTP/1.1\r\n\r\n"])
 def test_what_never_gets_secured_is_closed_and_counts_no_more(run: Run, tmp_path: Path, sent: bytes) -> None:
     async def wait() -> None:
-        door = Door(Patience(handshake=0.2), 10)
-        async with _serving(tmp_path, door) as (_, tls):
+        limiter = ConnectionLimiter(Timeouts(handshake=0.2), 10)
+        async with _serving(tmp_path, limiter) as (_, tls):
             reader, writer = await asyncio.open_connection(*tls)
             writer.write(sent)
             with contextlib.suppress(ConnectionError):
                 await reader.read()
             writer.close()
-            await _until(lambda: not door.open)
-            assert not door.handshakes
+            await _until(lambda: not limiter.open)
+            assert not limiter.handshakes
 
     run(asyncio.wait_for(wait(), 60))
 
@@ -89,15 +89,15 @@ def test_what_never_gets_secured_is_closed_and_counts_no_more(run: Run, tmp_path
 @both_loops
 def test_who_asks_a_tls_port_in_plain_http_is_told(run: Run, tmp_path: Path) -> None:
     async def ask() -> None:
-        door = Door(Patience(), 10)
-        async with _serving(tmp_path, door) as (_, tls):
+        limiter = ConnectionLimiter(Timeouts(), 10)
+        async with _serving(tmp_path, limiter) as (_, tls):
             reader, writer = await asyncio.open_connection(*tls)
             writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             answer = await reader.read()
             assert answer.startswith(b"HTTP/1.1 400 ")
             assert b"ask for it with https" in answer
             writer.close()
-            await _until(lambda: not door.open)
+            await _until(lambda: not limiter.open)
 
     run(asyncio.wait_for(ask(), 60))
 
@@ -105,13 +105,13 @@ def test_who_asks_a_tls_port_in_plain_http_is_told(run: Run, tmp_path: Path) -> 
 @both_loops
 def test_all_sockets_share_one_count_of_connections(run: Run, tmp_path: Path) -> None:
     async def fill() -> None:
-        door = Door(Patience(handshake=600.0), 4)
-        async with _serving(tmp_path, door) as (plain, tls):
+        limiter = ConnectionLimiter(Timeouts(handshake=600.0), 4)
+        async with _serving(tmp_path, limiter) as (plain, tls):
             held = [await asyncio.open_connection(*plain) for _ in range(2)]
             held.append(await asyncio.open_connection(*tls, ssl=_trusting(tmp_path)))
             silent, kept = await asyncio.open_connection(*tls)
             held.append((silent, kept))
-            await _until(lambda: door.open == 4 and len(door.handshakes) == 1)
+            await _until(lambda: limiter.open == 4 and len(limiter.handshakes) == 1)
             held.append(await asyncio.open_connection(*plain))
             with contextlib.suppress(ConnectionError):
                 assert not await silent.read(), "the one in its handshake gave way"
@@ -120,19 +120,19 @@ def test_all_sockets_share_one_count_of_connections(run: Run, tmp_path: Path) ->
                 with contextlib.suppress(ConnectionError):
                     assert not await reader.read(), "all others are used"
                 writer.close()
-            assert door.open == 4
+            assert limiter.open == 4
             for reader, writer in held[:3]:
                 writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
                 assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 204")
             for _, writer in held:
                 writer.close()
-            await _until(lambda: not door.open)
+            await _until(lambda: not limiter.open)
 
     run(asyncio.wait_for(fill(), 60))
 
 
 @contextlib.asynccontextmanager
-async def _serving(folder: Path, door: Door) -> Any:
+async def _serving(folder: Path, limiter: ConnectionLimiter) -> Any:
     """Addresses of a plain socket, and of one with TLS."""
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -142,7 +142,7 @@ async def _serving(folder: Path, door: Door) -> Any:
     context = Certificates(folder, (), lambda: datetime.now(UTC)).context()
     listening = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
     addresses = [each.getsockname() for each in listening]
-    servers = _server(app, door), _server(app, door, context)
+    servers = _server(app, limiter), _server(app, limiter, context)
     serving = asyncio.create_task(serve_all(*zip(servers, listening, strict=True)))
     try:
         yield addresses
@@ -152,8 +152,8 @@ async def _serving(folder: Path, door: Door) -> Any:
         await serving
 
 
-def _server(app: Any, door: Door, tls: ssl.SSLContext | None = None) -> WebServer:
-    return WebServer(app, partial(LimitedProtocol, door=door), door, stop_timeout=5.0, tls=tls)
+def _server(app: Any, limiter: ConnectionLimiter, tls: ssl.SSLContext | None = None) -> WebServer:
+    return WebServer(app, partial(LimitedProtocol, limiter=limiter), limiter, stop_timeout=5.0, tls=tls)
 
 
 def _trusting(folder: Path) -> ssl.SSLContext:

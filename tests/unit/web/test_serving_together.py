@@ -17,7 +17,7 @@ import pytest
 import uvloop
 
 from mizzen.server.admin.tls_certificates import Certificates
-from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts
 from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer, serve_all
 
@@ -81,8 +81,8 @@ async def _asked_while_stopping(folder: Path, number: signal.Signals) -> None:
 
 
 def _server(app: Any, tls: ssl.SSLContext | None = None) -> WebServer:
-    door = Door(Patience(handshake=GRACE), 100)
-    return WebServer(app, partial(LimitedProtocol, door=door), door, stop_timeout=GRACE, tls=tls)
+    limiter = ConnectionLimiter(Timeouts(handshake=GRACE), 100)
+    return WebServer(app, partial(LimitedProtocol, limiter=limiter), limiter, stop_timeout=GRACE, tls=tls)
 
 
 def _answered(client: ssl.SSLContext, connection: socket.socket) -> None:

@@ -16,7 +16,7 @@ from mizzen.web import tls
 
 
 def test_old_versions_and_renegotiation_are_not_offered(tmp_path: Path) -> None:
-    context = tls.context(*made(tmp_path))
+    context = tls.build_context(*made(tmp_path))
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert context.options & ssl.OP_NO_RENEGOTIATION
     weak = [
@@ -31,14 +31,14 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked_for_it(tmp_path: P
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
     )
     key.write_bytes(locked)
-    with pytest.raises(ValueError, match="needs a password"):
-        tls.context(certificate, key)
+    with pytest.raises(ValueError, match="the key is encrypted"):
+        tls.build_context(certificate, key)
 
 
 def test_files_that_come_later_are_waited_for(tmp_path: Path) -> None:
     async def wait() -> None:
-        files = tls.Files(tmp_path / "server.pem", tmp_path / "server-key.pem")
-        waiting = asyncio.create_task(files.first(every=0.001))
+        files = tls.CertificateFiles(tmp_path / "server.pem", tmp_path / "server-key.pem")
+        waiting = asyncio.create_task(files.wait_for_context(every=0.001))
         await asyncio.sleep(0.01)
         assert not waiting.done()
         made(tmp_path)
@@ -50,10 +50,10 @@ def test_files_that_come_later_are_waited_for(tmp_path: Path) -> None:
 def test_new_ones_are_taken_and_bad_ones_are_not(tmp_path: Path) -> None:
     async def renew() -> None:
         certificate, key = made(tmp_path)
-        files = tls.Files(certificate, key)
-        await files.first()
+        files = tls.CertificateFiles(certificate, key)
+        await files.wait_for_context()
         taken: list[ssl.SSLContext] = []
-        keeping = asyncio.create_task(files.keep_current(taken.append, every=0.001))
+        keeping = asyncio.create_task(files.watch(taken.append, every=0.001))
         await asyncio.sleep(0.02)
         assert taken == [], "nothing is new"
         other = made(tmp_path / "other")
@@ -80,14 +80,14 @@ def test_one_out_of_date_takes_the_place_of_none(
 ) -> None:
     when = datetime.now(UTC) + timedelta(days=days)
     with pytest.raises(ValueError, match=word):
-        tls.check_shown(tls.context(*made(tmp_path / "other", when)))
+        tls.check_certificate(tls.build_context(*made(tmp_path / "other", when)))
 
     async def renew() -> None:
         certificate, key = made(tmp_path / "own")
-        files = tls.Files(certificate, key)
-        await files.first()
+        files = tls.CertificateFiles(certificate, key)
+        await files.wait_for_context()
         taken: list[ssl.SSLContext] = []
-        keeping = asyncio.create_task(files.keep_current(taken.append, every=0.001))
+        keeping = asyncio.create_task(files.watch(taken.append, every=0.001))
         for here, there in zip((key, certificate), made(tmp_path / "other", when)[::-1], strict=True):
             here.write_bytes(there.read_bytes())
         while word not in caplog.text:  # noqa: ASYNC110 - told by and by
@@ -106,16 +106,16 @@ def test_one_out_of_date_takes_the_place_of_none(
 
 def test_one_out_of_date_is_shown_when_there_is_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A gateway that is started again must not leave those without an answer who do not look at dates."""
-    files = tls.Files(*made(tmp_path, datetime.now(UTC) - timedelta(days=400)))
-    asyncio.run(asyncio.wait_for(files.first(), 60))
-    assert "refused by those who check it: certificate has expired" in caplog.text
+    files = tls.CertificateFiles(*made(tmp_path, datetime.now(UTC) - timedelta(days=400)))
+    asyncio.run(asyncio.wait_for(files.wait_for_context(), 60))
+    assert f"will reject {files.certificate}: certificate has expired" in caplog.text
 
 
 def test_who_signed_it_is_nothing_to_us(tmp_path: Path) -> None:
     certificate, key = made(tmp_path)
     other, _ = made(tmp_path / "other", datetime.now(UTC) - timedelta(days=400))
     certificate.write_bytes(certificate.read_bytes() + other.read_bytes())
-    tls.check_shown(tls.context(certificate, key))
+    tls.check_certificate(tls.build_context(certificate, key))
 
 
 def made(folder: Path, now: datetime | None = None) -> tuple[Path, Path]:
@@ -123,8 +123,10 @@ def made(folder: Path, now: datetime | None = None) -> tuple[Path, Path]:
     folder.mkdir(exist_ok=True)
     now = now or datetime.now(UTC)
     root = tls_issuance.new_key()
-    pair = tls_issuance.server(
-        tls_issuance.general_names(("models.example",)), tls_issuance.Pair(tls_issuance.authority(root, now), root), now
+    pair = tls_issuance.issue_server(
+        tls_issuance.general_names(("models.example",)),
+        tls_issuance.KeyPair(tls_issuance.issue_authority(root, now), root),
+        now,
     )
     certificate, key = folder / "server.pem", folder / "server-key.pem"
     key.write_bytes(tls_issuance.key_text(pair.key))

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import Any
 
-from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts
 from mizzen.web.http_connection import LimitedProtocol
 from mizzen.web.server import WebServer
 
@@ -29,8 +29,8 @@ def test_a_stream_that_nobody_reads_is_ended() -> None:
 
     async def main() -> None:
         nonlocal now
-        door = Door(Patience(), 10, clock=lambda: now)
-        server = WebServer(endless, partial(LimitedProtocol, door=door), door, stop_timeout=5.0)
+        limiter = ConnectionLimiter(Timeouts(), 10, clock=lambda: now)
+        server = WebServer(endless, partial(LimitedProtocol, limiter=limiter), limiter, stop_timeout=5.0)
         server.config.host, server.config.port = "127.0.0.1", 0
         serving = asyncio.create_task(server.serve())
         while not server.started:  # noqa: ASYNC110 - uvicorn offers nothing to wait for
@@ -49,8 +49,8 @@ def test_a_stream_that_nobody_reads_is_ended() -> None:
         def later(seconds: float) -> None:
             nonlocal now
             now += seconds
-            door.tick()
-            door.look(server.server_state)
+            limiter.tick()
+            limiter.close_expired(server.server_state)
 
         await reader.readexactly(1)
         for _ in range(3):  # much later than anybody is waited for, but some of it is taken each time

@@ -33,7 +33,7 @@ async def in_thread(
         raise
 
 
-class Wanted:
+class CancellableReader:
     """Content that is read only as long as it is wanted."""
 
     def __init__(self, content: Readable, stop: threading.Event) -> None:

@@ -32,13 +32,13 @@ def hex_of(digest: str) -> str:
     return match[1]
 
 
-def named(hex_: str) -> str:
+def digest_name(hex_: str) -> str:
     return f"sha256:{hex_}"
 
 
 def digest_of(path: Path) -> str:
     with path.open("rb", buffering=0) as content:
-        return named(hashlib.file_digest(content, "sha256").hexdigest())
+        return digest_name(hashlib.file_digest(content, "sha256").hexdigest())
 
 
 def copy(content: Readable, file: io.FileIO) -> tuple[str, int]:
@@ -49,7 +49,7 @@ def copy(content: Readable, file: io.FileIO) -> tuple[str, int]:
         hasher.update(chunk)
         size += len(chunk)
         write_all(file, chunk)
-    return named(hasher.hexdigest()), size
+    return digest_name(hasher.hexdigest()), size
 
 
 def write_all(file: io.FileIO, data: bytes) -> None:
@@ -61,12 +61,12 @@ def write_all(file: io.FileIO, data: bytes) -> None:
 def clone_or_copy(source: Path, target: Path) -> str:
     """Make `target`, and return the digest of what it holds."""
     with source.open("rb", buffering=0) as content, target.open("xb", buffering=0) as file:
-        if not _cloned(content, file):
+        if not _clone(content, file):
             return copy(content, file)[0]
     return digest_of(target)
 
 
-def _cloned(content: io.FileIO, file: io.FileIO) -> bool:
+def _clone(content: io.FileIO, file: io.FileIO) -> bool:
     if sys.platform != "linux":
         return False
     try:

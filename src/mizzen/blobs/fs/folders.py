@@ -36,13 +36,13 @@ class HasContent(Protocol):
     def digest(self) -> str: ...
 
 
-def skipped(path: str) -> bool:
+def is_skipped(path: str) -> bool:
     """Is this left out wherever files are taken from: what tools leave behind, and markers?"""
     *folders, name = path.split("/")
     return name.endswith(SKIPPED_SUFFIX) or path == COMPLETE or not SKIPPED_FOLDERS.isdisjoint(folders)
 
 
-def unfinished(folder: Path, now: float) -> str | None:
+def why_unfinished(folder: Path, now: float) -> str | None:
     """Why this folder should not be read yet: somebody may still be copying into it. None when it may.
 
     `now` in seconds since 1970, as the times of files are.
@@ -93,7 +93,7 @@ def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
     return tuple(sorted(files))
 
 
-def checked(entries: Iterable[HasContent]) -> dict[str, str]:
+def check_entries(entries: Iterable[HasContent]) -> dict[str, str]:
     """Path to digest. Invalid, with every fault, unless all paths can stand beside each other inside one folder."""
     digests: dict[str, str] = {}
     faults: list[Fault] = []

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 
-def made_folder(path: Path) -> Path:
+def make_folder(path: Path) -> Path:
     """Make it, with those above it."""
     if not path.is_dir():
-        made_folder(path.parent)
+        make_folder(path.parent)
         path.mkdir(exist_ok=True)
         sync_folder(path.parent)
     return path

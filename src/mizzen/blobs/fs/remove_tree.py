@@ -17,10 +17,10 @@ def remove_tree(folder: Path) -> None:
     except (RecursionError, OSError):  # also: more folders open at once than may be
         if not folder.is_dir() or folder.is_symlink():
             raise
-        _flattened(folder)
+        _flatten(folder)
 
 
-def _flattened(folder: Path) -> None:
+def _flatten(folder: Path) -> None:
     """Level by level: what is two below comes up to one below. So no path is ever longer than that, and nothing calls
     itself."""
     numbers = count()

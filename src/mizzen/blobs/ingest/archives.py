@@ -76,7 +76,7 @@ def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
             raise BadRequest(f"this is {what}", hint="pack the files with 'tar czf code.tgz -C <folder> .'")
 
 
-def zipped_names(file: BinaryIO) -> list[str]:
+def zip_names(file: BinaryIO) -> list[str]:
     """Of all that a zip holds. BadRequest for a damaged one, or one whose directory is too large to be read."""
     try:
         with zipfile.ZipFile(cast("IO[bytes]", _Bounded(file))) as archive:

@@ -35,9 +35,9 @@ from mizzen.blobs.disk_room import Room
 from mizzen.blobs.fs import content
 from mizzen.blobs.ingest import private_addresses
 from mizzen.blobs.ingest.spool import disk_faults
-from mizzen.blobs.object_store import opened, pieces
+from mizzen.blobs.object_store import open_object_store, pieces
 from mizzen.blobs.object_store_credentials import Credentials
-from mizzen.blobs.store import shown
+from mizzen.blobs.store import explain_error
 from mizzen.errors import Fault, Invalid, NotFound, Unavailable
 
 _AT_ONCE: Final = 4
@@ -86,10 +86,10 @@ def fetch_prefix(
     given = credentials or Credentials()
     if not private and given.endpoint:
         _refuse_private(given.endpoint)
-    store = opened(f"s3://{bucket}", given, {}, **({} if given.access_key_id else {"skip_signature": True}))
+    store = open_object_store(f"s3://{bucket}", given, {}, **({} if given.access_key_id else {"skip_signature": True}))
     where = f"s3://{bucket}/{prefix.strip('/')}"
-    with _explained(where):
-        objects = _listed(store, prefix.strip("/"), where)
+    with _explain_errors(where):
+        objects = _list_objects(store, prefix.strip("/"), where)
     parts = target.parent / f".{target.name}.parts"
     with disk_faults():
         parts.mkdir(parents=True, exist_ok=True)
@@ -107,10 +107,10 @@ def _refuse_private(endpoint: str) -> None:
 
     parsed = urlsplit(endpoint)
     port = parsed.port or (80 if parsed.scheme == "http" else 443)
-    asyncio.run(private_addresses.resolved(parsed.hostname or "", port, private=False, field="endpoint"))
+    asyncio.run(private_addresses.resolve_host(parsed.hostname or "", port, private=False, field="endpoint"))
 
 
-def _listed(store: Any, prefix: str, where: str) -> list[_Object]:
+def _list_objects(store: Any, prefix: str, where: str) -> list[_Object]:
     found = {item["path"]: item for page in obstore.list(store, prefix or None) for item in page}
     # A console leaves an empty object for each folder that it shows.
     folders = {above for key in found for above in _above(key)}
@@ -173,7 +173,7 @@ class _Fetch:
             else:
                 left.append(one)
         if room is not None:
-            room.for_files(sum(one.size - self._begun(one) for one in left))
+            room.for_files(sum(one.size - self._resume_offset(one) for one in left))
         self._count.add(0)
         with ThreadPoolExecutor(_AT_ONCE) as threads:
             running = [threads.submit(self._one, one) for one in left]
@@ -189,7 +189,7 @@ class _Fetch:
         place = self._target / one.path
         return (self._parts / one.mark).exists() and place.is_file() and place.stat().st_size == one.size
 
-    def _begun(self, one: _Object) -> int:
+    def _resume_offset(self, one: _Object) -> int:
         try:
             return (self._parts / f"{one.mark}.part").stat().st_size
         except FileNotFoundError:
@@ -197,12 +197,12 @@ class _Fetch:
 
     def _one(self, one: _Object) -> None:
         part = self._parts / f"{one.mark}.part"
-        found, expected = self._filled(one, part), _MD5.fullmatch(one.e_tag)
+        found, expected = self._fill(one, part), _MD5.fullmatch(one.e_tag)
         if expected is not None and found != expected[1]:
             # Damaged on its way; or encrypted where it is kept, and its ETag is no MD5: then it comes so again.
             self._count.add(-one.size)
             part.unlink()
-            again = self._filled(one, part)
+            again = self._fill(one, part)
             if again not in (found, expected[1]):
                 part.unlink()
                 raise Unavailable(f"{self._where}: {one.path} comes damaged", hint="try again")
@@ -214,7 +214,7 @@ class _Fetch:
             part.replace(place)
             (self._parts / one.mark).touch()
 
-    def _filled(self, one: _Object, part: Path) -> str:
+    def _fill(self, one: _Object, part: Path) -> str:
         """The MD5 of the whole part, after the rest has come."""
         hasher = hashlib.md5(usedforsecurity=False)
         with disk_faults(), part.open("a+b", buffering=0) as file:
@@ -232,7 +232,7 @@ class _Fetch:
         return hasher.hexdigest()
 
     def _rest(self, one: _Object, start: int) -> Iterator[bytes]:
-        with _explained(self._where):
+        with _explain_errors(self._where):
             for data in pieces(self._store, one.key, start, one.size, one.e_tag or None):
                 yield data
                 if self._stop.is_set():
@@ -253,7 +253,7 @@ class _Count:
 
 
 @contextmanager
-def _explained(where: str) -> Iterator[None]:
+def _explain_errors(where: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, BaseError, ValueError) as error:
@@ -267,8 +267,14 @@ def _fault(where: str, error: Exception) -> NotFound | Invalid | Unavailable:
     if isinstance(error, (FileNotFoundError, PreconditionError)):
         return Unavailable(f"{where} is being changed", hint="try again when nobody writes to it")
     if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or _REFUSED.search(said):
-        why = f"the object store refuses accessKeyId and secretAccessKey, or what they should do: {shown(error)}"
+        why = (
+            f"the object store refuses accessKeyId and secretAccessKey, or what they should do: {explain_error(error)}"
+        )
         return Invalid.of(where, (Fault("secret", why),))
     if isinstance(error, (InvalidPathError, ValueError)):
-        return Invalid.of(where, (Fault("prefix", f"a name below it cannot be that of a file: {shown(error)}"),))
-    return Unavailable(f"{where} cannot be fetched: {shown(error)}", hint="try again when the object store answers")
+        return Invalid.of(
+            where, (Fault("prefix", f"a name below it cannot be that of a file: {explain_error(error)}"),)
+        )
+    return Unavailable(
+        f"{where} cannot be fetched: {explain_error(error)}", hint="try again when the object store answers"
+    )

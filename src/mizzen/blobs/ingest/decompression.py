@@ -90,14 +90,14 @@ class Expanded:
 
     def _some(self, most: int) -> bytes:
         try:
-            piece = self._file.read(most) if self._decompressor is None else self._decompressed(most)
+            piece = self._file.read(most) if self._decompressor is None else self._decompress(most)
         except DAMAGED as error:
             raise BadRequest(f"the {self._compression or 'archive'} is damaged: {error}") from error
         if self._meter is not None:
             self._meter.count(len(piece), self.name)
         return piece
 
-    def _decompressed(self, most: int) -> bytes:
+    def _decompress(self, most: int) -> bytes:
         while True:
             assert self._decompressor is not None
             if self._decompressor.eof:

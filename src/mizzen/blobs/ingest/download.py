@@ -46,7 +46,7 @@ async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told
 
     TooLarge, Unavailable: as the spool says. `told` is called as it comes, about once a megabyte.
     """
-    checked(url)
+    check_url(url)
     try:
         async with asyncio.timeout(DEADLINE), _client() as client:
             await _with_retries(client, url, spool, _Progress(told), policy)
@@ -54,11 +54,13 @@ async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told
         raise _fault(f"took longer than {DEADLINE:g} s") from error
     found = spool.digest.removeprefix("sha256:")
     if sha256 is not None and found != sha256:
-        fault = Fault("sha256sum", f"{shown(url)} has the sha256 {found}, not {sha256}: it is not what it should be")
+        fault = Fault(
+            "sha256sum", f"{redact_url(url)} has the sha256 {found}, not {sha256}: it is not what it should be"
+        )
         raise Invalid.of("the version", (fault,))
 
 
-def checked(url: str) -> httpx2.URL:
+def check_url(url: str) -> httpx2.URL:
     """Invalid unless it can be fetched by http(s)."""
     try:
         parsed = httpx2.URL(url)
@@ -69,7 +71,7 @@ def checked(url: str) -> httpx2.URL:
     return parsed
 
 
-def shown(url: str) -> str:
+def redact_url(url: str) -> str:
     """A URL without the credentials in it, which nobody else is to see. In a query, any value may be one."""
     try:
         parsed = httpx2.URL(url).copy_with(username=None, password=None, fragment=None)
@@ -131,12 +133,12 @@ async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _P
             progress.validator = _validator(response)
         length = response.headers.get("content-length", "")
         total = spool.size + int(length) if length.isdecimal() else None
-        await _written(response, spool, lambda: progress.told(spool.size, total))
+        await _write_body(response, spool, lambda: progress.told(spool.size, total))
         if response.headers.get("content-encoding", "identity") != "identity":
             raise _fault("the server sends it compressed once more, though it was asked not to")
 
 
-async def _written(response: httpx2.Response, spool: Spool, told: Callable[[], None]) -> None:
+async def _write_body(response: httpx2.Response, spool: Spool, told: Callable[[], None]) -> None:
     """What comes, also when it breaks off; in pieces worth a thread."""
     gathered = bytearray()
     try:
@@ -156,7 +158,7 @@ async def _final(
     client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: Policy
 ) -> AsyncIterator[httpx2.Response]:
     """The answer at the end of all redirects. Each hop is checked as the first one was."""
-    here = checked(url)
+    here = check_url(url)
     credentials, origin = _basic(here), _origin(here)
     for _ in range(MOST_REDIRECTS + 1):
         sent = headers | ({"authorization": credentials} if credentials and _origin(here) == origin else {})
@@ -165,7 +167,7 @@ async def _final(
             if not response.has_redirect_location:
                 yield response
                 return
-            here = checked(str(here.join(response.headers["location"])))
+            here = check_url(str(here.join(response.headers["location"])))
         finally:
             await response.aclose()
     raise _fault(f"more than {MOST_REDIRECTS} redirects")
@@ -174,7 +176,7 @@ async def _final(
 async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: Policy) -> httpx2.Response:
     """Over a connection to an address that was looked at. A name could lead elsewhere when it is asked again."""
     port = url.port or (443 if url.scheme == "https" else 80)
-    found = await private_addresses.resolved(url.host, port, private=policy.private, field=FIELD)
+    found = await private_addresses.resolve_host(url.host, port, private=policy.private, field=FIELD)
     failure: httpx2.TransportError | None = None
     for address in found:
         request = client.build_request(

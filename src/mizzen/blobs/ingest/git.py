@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote, urlsplit
 
-from mizzen.blobs.fs.folders import skipped
+from mizzen.blobs.fs.folders import is_skipped
 from mizzen.blobs.ingest import private_addresses
 from mizzen.blobs.ingest.intake import Intake, path_fault
 from mizzen.blobs.ingest.spool import disk_faults, new_folder
@@ -81,7 +81,7 @@ def repository(repo: str) -> Repository:
 
 
 @asynccontextmanager
-async def fetched(
+async def fetch_commit(
     repo: Repository, ref: str, below: Path, *, most: int, private: bool, admin: bool
 ) -> AsyncIterator[Checkout]:
     """The one commit that `ref` stands for now, in a folder that is gone afterwards.
@@ -130,8 +130,8 @@ def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
                 intake.file(path.rpartition("/")[2], ask(found.split()[-1].decode()))
             return
     with _batch(checkout) as ask:
-        for mode, oid, name in _listed(checkout, tree):
-            if mode == "160000" or skipped(name):
+        for mode, oid, name in _list_tree(checkout, tree):
+            if mode == "160000" or is_skipped(name):
                 continue
             content = ask(oid)
             if mode == "120000":
@@ -167,11 +167,11 @@ class _Git:
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
         if process.returncode:
-            raise _explained(err.decode(errors="replace"), field, ref, process.returncode)
+            raise _explain(err.decode(errors="replace"), field, ref, process.returncode)
         return out
 
 
-def _explained(said: str, field: str, ref: str, code: int) -> Invalid:
+def _explain(said: str, field: str, ref: str, code: int) -> Invalid:
     if "couldn't find remote ref" in said or "not our ref" in said or "unadvertised object" in said:
         short = " (a commit needs all its 40 digits)" if re.fullmatch(r"[0-9a-f]{4,39}", ref) else ""
         return _fault("git.ref", f"there is no branch, tag or commit '{ref}'{short}")
@@ -193,14 +193,14 @@ async def _settings(program: str, repo: Repository, *, private: bool, admin: boo
         parts = urlsplit(repo.url)
         port = parts.port or (443 if repo.scheme == "https" else 80)
         host = parts.hostname or ""
-        found = await private_addresses.resolved(host, port, private=False, field="git.repo")
+        found = await private_addresses.resolve_host(host, port, private=False, field="git.repo")
         if not private_addresses.is_address(host):
             await _demand_pinning(program)
-            settings["http.curloptResolve"] = _pinned(host, port, found)
+            settings["http.curloptResolve"] = _resolve_option(host, port, found)
     return settings
 
 
-def _pinned(host: str, port: int, found: Iterable[str]) -> str:
+def _resolve_option(host: str, port: int, found: Iterable[str]) -> str:
     """In the words of curl: this name has these addresses, and no others."""
     return f"{host}:{port}:{','.join(f'[{address}]' if ':' in address else address for address in found)}"
 
@@ -275,7 +275,7 @@ def _batch(checkout: Checkout) -> _Batch:
     return _Batch(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_LOCAL))
 
 
-def _listed(checkout: Checkout, tree: str) -> Iterator[tuple[str, str, str]]:
+def _list_tree(checkout: Checkout, tree: str) -> Iterator[tuple[str, str, str]]:
     """(mode, object, path) of all files in a tree, read as they come: there may be any number."""
     command = [*_local(checkout), "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=_LOCAL) as process:

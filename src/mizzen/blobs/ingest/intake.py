@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 
 from mizzen.blobs.file_store import Blob, Entry
 from mizzen.blobs.fs.content import Readable
-from mizzen.blobs.fs.folders import skipped
+from mizzen.blobs.fs.folders import is_skipped
 from mizzen.blobs.limits import Limits, Meter, Metered
 from mizzen.errors import Fault, Invalid
 
@@ -42,14 +42,14 @@ class Intake:
 
     def announce(self, names: Iterable[str]) -> None:
         """Invalid when there are too many, before any of them comes. For who knows all names beforehand."""
-        files = sum(not name.endswith("/") and not skipped(_stripped(name)) for name in names)
+        files = sum(not name.endswith("/") and not is_skipped(_strip_name(name)) for name in names)
         if files > self._limits.files:
             raise self._too_many()
 
     def file(self, name: str, source: Readable) -> Blob | None:
         """Store it. None when it was not: it is left out, or something is wrong."""
         path = self._new(name)
-        if path is None or skipped(path):
+        if path is None or is_skipped(path):
             return None
         self._files[path] = None
         if len(self._files) + len(self._links) > self._limits.files:
@@ -60,7 +60,7 @@ class Intake:
         return blob
 
     def folder(self, name: str) -> None:
-        path = self._admitted(name)
+        path = self._admit(name)
         if path:
             self._folders.add(path)
 
@@ -70,18 +70,18 @@ class Intake:
         if path is None:
             return
         if target.startswith("/") or "\\" in target or _DRIVE.match(target):
-            self._refuse(name, f"a link to '{_shown(target)}', outside of the archive")
+            self._refuse(name, f"a link to '{_printable(target)}', outside of the archive")
             return
         self._link(name, path, posixpath.normpath(posixpath.join(posixpath.dirname(path), target)))
 
     def hard_link(self, name: str, target: str) -> None:
         path = self._new(name)
         if path is not None:
-            self._link(name, path, posixpath.normpath(_stripped(target)))
+            self._link(name, path, posixpath.normpath(_strip_name(target)))
 
     def odd(self, name: str, what: str) -> None:
         """Something that is neither file nor folder nor link."""
-        path = self._admitted(name)
+        path = self._admit(name)
         if path is not None:
             self._refuse(name, f"{what}: only files, folders and links can be kept")
 
@@ -89,14 +89,14 @@ class Intake:
         """All files, ordered by path. Invalid, with all faults."""
         found = {path: blob for path, blob in self._files.items() if blob is not None}
         for path, target in self._links.items():
-            if skipped(path):
+            if is_skipped(path):
                 continue
             blob = self._files.get(target)
             if blob is not None:
                 self._meter.count(blob.size, path)  # laid out, it takes its space like any other
                 found[path] = blob
             elif target not in self._files:
-                self._refuse(path, f"a link to '{_shown(target)}', which is no file of the archive")
+                self._refuse(path, f"a link to '{_printable(target)}', which is no file of the archive")
         self._check_neighbours()
         if self._faults:
             left = len(self._faults) - MOST_FAULTS
@@ -106,12 +106,12 @@ class Intake:
             raise Invalid.of("the version", (Fault("", "no files in it"),))
         return tuple(Entry(path, blob.digest, blob.size) for path, blob in sorted(found.items()))
 
-    def _admitted(self, name: str) -> str | None:
+    def _admit(self, name: str) -> str | None:
         """The path a name stands for, empty for the top itself; None when it is refused."""
         self._seen += 1
         if self._seen > 2 * self._limits.files:
             raise Invalid.of("the version", (Fault("", f"more than {2 * self._limits.files:,} files and folders"),))
-        path = _stripped(name)
+        path = _strip_name(name)
         fault = path_fault(path) if path else None
         if fault is not None:
             self._refuse(name, fault)
@@ -120,7 +120,7 @@ class Intake:
 
     def _new(self, name: str) -> str | None:
         """As `_admitted`, of what is to be a file."""
-        path = self._admitted(name)
+        path = self._admit(name)
         if path == "":
             self._refuse(name, "a file without a name")
         elif path in self._files or path in self._links:
@@ -131,7 +131,7 @@ class Intake:
 
     def _link(self, name: str, path: str, target: str) -> None:
         if target.startswith(("../", "/")) or target == "..":
-            self._refuse(name, f"a link to '{_shown(target)}', outside of the archive")
+            self._refuse(name, f"a link to '{_printable(target)}', outside of the archive")
         else:
             self._links[path] = target
 
@@ -145,13 +145,15 @@ class Intake:
                 self._refuse(path, "both a file and a folder")
             other = written.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
             if other != path:
-                self._refuse(path, f"differs from '{_shown(other)}' only by case or accents; not every disk keeps both")
+                self._refuse(
+                    path, f"differs from '{_printable(other)}' only by case or accents; not every disk keeps both"
+                )
 
     def _too_many(self) -> Invalid:
         return Invalid.of("the version", (Fault("", f"more than {self._limits.files:,} files"),))
 
     def _refuse(self, name: str, why: str) -> None:
-        self._faults.append(Fault(_shown(name), why))
+        self._faults.append(Fault(_printable(name), why))
 
 
 def path_fault(path: str) -> str | None:
@@ -182,7 +184,7 @@ def without_top(entries: tuple[Entry, ...], entrypoint: str | None) -> tuple[Ent
     return tuple(Entry(entry.path.removeprefix(f"{top}/"), entry.digest, entry.size) for entry in entries)
 
 
-def _stripped(name: str) -> str:
+def _strip_name(name: str) -> str:
     """Without what packers put around a name: `./` before it, a slash after that of a folder."""
     while name.startswith("./"):
         name = name[2:]
@@ -190,7 +192,7 @@ def _stripped(name: str) -> str:
     return "" if name == "." else name
 
 
-def _shown(name: str) -> str:
+def _printable(name: str) -> str:
     """A name fit for a message, whatever is in it."""
     text = name.encode(errors="replace").decode()
     text = "".join(char if char.isprintable() else "?" for char in text)

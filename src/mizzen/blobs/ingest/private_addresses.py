@@ -30,7 +30,7 @@ _SPECIAL_V4 = tuple(
 """As the registry of special-purpose addresses has them. Python's own list differs from release to release."""
 
 
-async def resolved(host: str, port: int, *, private: bool, field: str) -> tuple[str, ...]:
+async def resolve_host(host: str, port: int, *, private: bool, field: str) -> tuple[str, ...]:
     """The addresses of a host, to connect to exactly these. Invalid, for `field`, when there is none that may be."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -49,7 +49,7 @@ class Spool:
     @property
     def digest(self) -> str:
         """Of what was written so far."""
-        return content.named(self._hasher.hexdigest())
+        return content.digest_name(self._hasher.hexdigest())
 
     def write(self, data: bytes) -> None:
         """TooLarge; NoRoom, or Unavailable, for a full disk."""

@@ -1,4 +1,4 @@
-"""kubeconfig: what kubectl, and every client library of Kubernetes, needs to speak to a plane."""
+"""`mizzen kubeconfig`: a configuration with which kubectl and Kubernetes client libraries reach a plane."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import stat
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
@@ -16,20 +15,15 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import output
-from mizzen.cli.output import Format
+from mizzen.cli.output import DataFormat, Format
 from mizzen.cli.session import DataDir, Namespace, call
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.connection.locate import Place
+    from mizzen.sdk.connection.locate import PlaneAddress
 
 NAME = "mizzen"
-"""Of cluster and context. Users add their own: files are merged by name, and other clusters have an admin, too."""
-
-
-class Written(StrEnum):
-    YAML = "yaml"
-    JSON = "json"
+"""Name of the cluster and context, and prefix of the user: kubeconfigs are merged by name, and others have `admin`."""
 
 
 def kubeconfig(
@@ -38,19 +32,17 @@ def kubeconfig(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What the plane's machine is called where the file will be used [default: as it is called here].",
+            help="Name of the plane's machine where the file will be used [default: its name here].",
         ),
     ] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
-    form: Annotated[
-        Written, typer.Option("--output", "-o", help="How to print it; kubectl reads both.")
-    ] = Written.YAML,
+    form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
 ) -> None:
-    """Print a kubeconfig for the plane: its address with TLS, its CA, and your token.
+    """Print a kubeconfig for the plane: its TLS address, its CA, and your token.
 
-    It holds a token: whoever reads it may do what you may, so keep the file to yourself. Where MIZZEN_TOKEN is set,
-    that is the token, which is how one is made for somebody else.
+    Keep the file private: anyone who can read it has your permissions. If MIZZEN_TOKEN is set, the file holds that
+    token; use this to make a kubeconfig for another user.
 
     \b
     Example:
@@ -59,12 +51,12 @@ def kubeconfig(
       kubectl --kubeconfig ~/.kube/mizzen get models
     """
 
-    async def work(plane: AsyncPlane) -> tuple[Known, str]:
-        # A token that opens nothing is told of here, and not when kubectl is used.
-        return _known(plane.place), str((await plane.whoami())["name"])
+    async def work(plane: AsyncPlane) -> tuple[ClusterAccess, str]:
+        # Reject an invalid token here, not when kubectl is used.
+        return _read_access(plane.place), str((await plane.whoami())["name"])
 
     known, user = call(data_dir, work)
-    server = _called(known.server, host) if host else known.server
+    server = _with_host(known.server, host) if host else known.server
     cluster = {"server": server, "certificate-authority-data": base64.b64encode(known.authority.encode()).decode()}
     context = {"cluster": NAME, "user": f"{NAME}-{user}", "namespace": namespace or "default"}
     config = {
@@ -75,45 +67,45 @@ def kubeconfig(
         "contexts": [{"name": NAME, "context": context}],
         "current-context": NAME,
     }
-    output.data(config, Format(form))
+    output.write_data(config, Format(form))
     _warn_of_readers()
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ClusterAccess:
     server: str
     authority: str
     token: str
 
 
-def _known(place: Place) -> Known:
-    """From the plane's own machine only: a CA that comes over the wire vouches for whoever sent it."""
+def _read_access(place: PlaneAddress) -> ClusterAccess:
+    """Read the connection data, on the plane's own machine only: a CA fetched over the wire proves nothing."""
     from mizzen.sdk.connection import locate
 
     if place.data_dir is None:
         raise errors.BadRequest(
-            f"the CA of {place.control_url} cannot be known from here",
-            hint="run it on the plane's machine, with --data-dir; MIZZEN_TOKEN there says for whom, --host for where",
+            f"the CA of {place.control_url} cannot be verified from here",
+            hint="run it on the plane's machine with --data-dir; MIZZEN_TOKEN sets the user, --host the address",
         )
     if place.tls_url is None:
         raise errors.Unavailable(
-            f"the plane in {place.data_dir} has no address with TLS: an earlier version started it",
-            hint="end it with 'mizzen down' and start it anew",
+            f"the plane in {place.data_dir} has no TLS address: an earlier version started it",
+            hint="restart it with 'mizzen down' and 'mizzen up'",
         )
     if place.token is None:
         raise errors.Unauthenticated(
-            "there is no token to put into a kubeconfig", hint="set MIZZEN_TOKEN; 'mizzen token create' makes one"
+            "there is no token to put into a kubeconfig", hint="set MIZZEN_TOKEN; 'mizzen token create' creates one"
         )
-    return Known(place.tls_url, locate.authority(place.data_dir), place.token)
+    return ClusterAccess(place.tls_url, locate.authority(place.data_dir), place.token)
 
 
-def _called(url: str, host: str) -> str:
+def _with_host(url: str, host: str) -> str:
     return f"https://{f'[{host}]' if ':' in host else host}:{urlsplit(url).port}"
 
 
 def _warn_of_readers() -> None:
-    """Most shells make files that everybody on the machine can read."""
-    with suppress(OSError):  # it is no file
+    """Warn if other users can read the output file; most shells create files that they can read."""
+    with suppress(OSError):  # stdout is not a file
         mode = os.fstat(sys.stdout.fileno()).st_mode
         if stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-            output.warn("others can read the file this went to, and it holds a token: chmod 600 it")
+            output.warn("other users can read the output file, which holds a token: chmod 600 it")

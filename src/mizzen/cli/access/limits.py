@@ -1,4 +1,4 @@
-"""limit: how much somebody may predict."""
+"""`mizzen limit`: rate limits and quotas of users."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def limit(
         str | None,
         typer.Argument(
             metavar="USER",
-            help="A user, group:NAME, '*' for each who has a token, or anonymous; without: show all limits.",
+            help="User, group:NAME, '*' for each user with a token, or anonymous; omit to show all limits.",
             autocompletion=completions.users,
         ),
     ] = None,
-    per_second: Annotated[float | None, typer.Option(help="Predictions a second.")] = None,
-    burst: Annotated[int | None, typer.Option(help="So many at once [default: those of a second].")] = None,
-    per_day: Annotated[int | None, typer.Option(help="Predictions in a day of UTC.")] = None,
-    per_month: Annotated[int | None, typer.Option(help="Predictions in a month of UTC.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the limit away.")] = False,
+    per_second: Annotated[float | None, typer.Option(help="Predictions per second.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Predictions at once [default: those of a second].")] = None,
+    per_day: Annotated[int | None, typer.Option(help="Predictions per UTC day.")] = None,
+    per_month: Annotated[int | None, typer.Option(help="Predictions per UTC month.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the limit.")] = False,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Limit how much somebody may predict, or show the limits and what is used of them.
+    """Limit how much a user may predict, or show the limits and their usage.
 
-    What is given is all that holds from now on. All tokens of a user share one limit. Beyond it: 429.
+    The given options replace the whole limit. All tokens of a user share it. Requests beyond it get a 429.
 
     \b
     Example:
@@ -51,17 +51,19 @@ def limit(
     wanted: dict[str, Any] = {"per_second": per_second, "burst": burst, "per_day": per_day, "per_month": per_month}
     given = {name: value for name, value in wanted.items() if value is not None}
     if (given or remove) and subject is None:
-        raise errors.Invalid("whom is the limit for?", hint="write mizzen limit ann --per-second 50, say")
+        raise errors.Invalid("a limit needs a USER", hint="for example: mizzen limit ann --per-second 50")
     if not math.isfinite(per_second or 0.0):
-        raise errors.Invalid(f"{per_second:g} times a second is no limit", hint="--remove takes one away")
+        raise errors.Invalid(
+            f"--per-second must be a finite number, not {per_second:g}", hint="--remove removes a limit"
+        )
     if given and remove:
-        raise errors.Invalid("a limit is set or taken away, not both", hint="leave --remove out, or all the others")
+        raise errors.Invalid("--remove cannot be combined with limits", hint="leave out --remove, or all other options")
     if subject is not None and remove:
         call(data_dir, lambda plane: plane.unlimit(subject))
-        output.outcome({"subject": subject, "removed": True}, form, f"{subject} may predict as much as they like")
+        output.write_outcome({"subject": subject, "removed": True}, form, f"{subject} may predict without limit")
     elif subject is not None and given:
-        made = call(data_dir, lambda plane: plane.limit(subject, **given))
-        output.outcome(made, form, f"{subject} may predict {_words(made)}")
+        new = call(data_dir, lambda plane: plane.limit(subject, **given))
+        output.write_outcome(new, form, f"{subject} may predict {_describe(new)}")
     else:
         _show(subject, data_dir, form)
 
@@ -72,16 +74,16 @@ def _show(subject: str | None, data_dir: Path | None, form: Format) -> None:
 
     found = call(data_dir, work)
     if form is Format.TABLE:
-        found = [{**each, "used": _used(each["used"])} for each in found]
-    output.listing(found, _COLUMNS, "nobody is limited", form)
+        found = [{**each, "used": _format_usage(each["used"])} for each in found]
+    output.write_list(found, _COLUMNS, "no limits", form)
 
 
-def _words(limit: dict[str, Any]) -> str:
+def _describe(limit: dict[str, Any]) -> str:
     rate = f"{limit['perSecond']:g} times a second ({limit['burst']} at once)" if limit["perSecond"] else ""
     words = [rate, *(f"{limit[key]} times a {word}" for key, word in (("perDay", "day"), ("perMonth", "month")))]
     given = [bool(rate), bool(limit["perDay"]), bool(limit["perMonth"])]
     return ", ".join(word for word, there in zip(words, given, strict=True) if there)
 
 
-def _used(used: dict[str, int]) -> str:
+def _format_usage(used: dict[str, int]) -> str:
     return ", ".join(f"{count} this {period}" for period, count in used.items())

@@ -1,4 +1,4 @@
-"""The group secret: values that go in and are never shown again."""
+"""The group `mizzen secret`: write-only values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 secret = Group(
     name="secret",
-    help="Values that are never shown again: set, list, delete.\n\n\b\nExample:\n  mizzen secret set db PASSWORD",
+    help="Write-only values: set, list, delete.\n\n\b\nExample:\n  mizzen secret set db PASSWORD",
     no_args_is_help=True,
 )
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="The secret's name.", autocompletion=completions.secrets)
+    str, typer.Argument(metavar="NAME", help="Name of the secret.", autocompletion=completions.secrets)
 ]
 
 
@@ -35,15 +35,16 @@ def set_secret(
     values: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KEY=VALUE|KEY=@FILE|KEY…", help="KEY alone asks for the value; '-' reads KEY=VALUE lines."
+            metavar="KEY=VALUE|KEY=@FILE|KEY…",
+            help="Values; KEY alone prompts for one, and '-' reads KEY=VALUE lines from stdin.",
         ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Remove all other values that it has.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Remove all other values of the secret.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Set values of a secret; others that it has stay. They are encrypted, and nobody can read them back.
+    """Set values of a secret; its other values are kept. Values are encrypted and cannot be read back.
 
     \b
     Example:
@@ -51,17 +52,17 @@ def set_secret(
       mizzen secret set tls key=@server.key
       mizzen secret set db --replace - < db.env
     """
-    given = _values(values or [])
+    given = _parse_values(values or [])
 
     async def work(plane: AsyncPlane) -> tuple[dict[str, Any], list[str]]:
         before = [key for found in await plane.secrets() if found["name"] == name for key in found["keys"]]
-        made = await plane.set_secret(name, given, replace=replace)
-        return made, [key for key in before if key not in given]
+        result = await plane.set_secret(name, given, replace=replace)
+        return result, [key for key in before if key not in given]
 
-    made, others = call(data_dir, work, namespace)
+    result, others = call(data_dir, work, namespace)
     rest = f"; {'removed' if replace else 'kept'}: {', '.join(others)}" if others else ""
-    output.outcome(
-        {**made, "removed": others if replace else []}, form, f"secret {name} set: {', '.join(sorted(given))}{rest}"
+    output.write_outcome(
+        {**result, "removed": others if replace else []}, form, f"secret {name} set: {', '.join(sorted(given))}{rest}"
     )
 
 
@@ -74,7 +75,7 @@ def list_secrets(namespace: Namespace = None, data_dir: DataDir = None, form: Ou
       mizzen secret list
     """
     found = call(data_dir, lambda plane: plane.secrets(), namespace)
-    output.listing(found, ("name", "keys", "updated", "updatedBy"), "no secrets", form)
+    output.write_list(found, ("name", "keys", "updated", "updatedBy"), "no secrets", form)
 
 
 @secret.command("delete")
@@ -91,22 +92,22 @@ def delete_secret(
       mizzen secret delete s3
     """
     call(data_dir, lambda plane: plane.delete_secret(name), namespace)
-    output.outcome({"name": name, "deleted": True}, form, f"secret {name} deleted")
+    output.write_outcome({"name": name, "deleted": True}, form, f"secret {name} deleted")
 
 
-def _values(given: list[str]) -> dict[str, str]:
+def _parse_values(given: list[str]) -> dict[str, str]:
     values: dict[str, str] = {}
     for item in given or ["-"]:
-        values |= _lines() if item == "-" else dict([_value(item)])
+        values |= _read_lines() if item == "-" else dict([_parse_value(item)])
     if not values:
-        raise typer.BadParameter("no values: give KEY=VALUE, KEY=@FILE, KEY, or '-' and lines on stdin")
+        raise typer.BadParameter("no values: give KEY=VALUE, KEY=@FILE, KEY, or '-' with lines on stdin")
     return values
 
 
-def _value(item: str) -> tuple[str, str]:
+def _parse_value(item: str) -> tuple[str, str]:
     key, sign, value = item.partition("=")
     if not key:
-        raise typer.BadParameter("a value has no key before '='")  # not shown: it may be secret
+        raise typer.BadParameter("a value has no key before '='")  # do not print it: it may be secret
     if not sign and not (sys.stdin and sys.stdin.isatty()):
         raise typer.BadParameter(f"{key} needs a value: {key}=VALUE, {key}=@FILE or '-'")
     if not sign:
@@ -117,14 +118,14 @@ def _value(item: str) -> tuple[str, str]:
         return key, Path(value[1:]).read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise errors.NotFound(
-            f"cannot read {value[1:]}: {getattr(error, 'strerror', None) or 'it is no text'}"
+            f"cannot read {value[1:]}: {getattr(error, 'strerror', None) or 'it is not a text file'}"
         ) from error
 
 
-def _lines() -> dict[str, str]:
-    """KEY=VALUE lines, as env files have them; empty ones and comments are left out."""
+def _read_lines() -> dict[str, str]:
+    """KEY=VALUE lines from stdin, as in env files; empty lines and comments are skipped."""
     if sys.stdin is None:
-        raise errors.BadRequest("stdin is closed", hint="send the values: … < db.env")
+        raise errors.BadRequest("stdin is closed", hint="redirect a file: … < db.env")
     lines = [line for line in sys.stdin.read().splitlines() if line.strip() and not line.lstrip().startswith("#")]
     if any("=" not in line for line in lines):
         raise errors.BadRequest("a line on stdin is not KEY=VALUE")

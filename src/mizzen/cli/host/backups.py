@@ -1,4 +1,4 @@
-"""backup and restore: a plane's data dir as one file, and back."""
+"""`mizzen backup` and `restore`: a plane's data dir as one file, and back."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import output
-from mizzen.cli.interrupts import Interrupts, told
+from mizzen.cli.interrupts import Interrupts, report_interrupt
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Output
 
 if TYPE_CHECKING:
     import rich.progress
 
-    from mizzen.backups.create import Made, Wanted
+    from mizzen.backups.create import BackupRequest, Made
     from mizzen.backups.manifest import Manifest
 
 
@@ -28,8 +28,7 @@ def backup(
         str,
         typer.Argument(
             metavar="FILE|DIR",
-            help="A file (.tar, or .tar.gz to compress it), '-' for stdout, or a folder that holds many backups: "
-            "there, files of models are copied once.",
+            help="File (.tar, or .tar.gz to compress), '-' for stdout, or a folder of backups that share model files.",
         ),
     ],
     *,
@@ -37,21 +36,21 @@ def backup(
         bool,
         typer.Option(
             "--without-keys",
-            help="Leave out admin-token, keys and certificates; secrets then open only with the secret-key.",
+            help="Leave out admin-token, keys and certificates; decrypting secrets then needs the secret-key.",
         ),
     ] = False,
     keep: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="In a folder: remove all backups of this plane but the newest N."),
+        typer.Option(min=1, metavar="N", help="In a folder: keep only the newest N backups of this plane."),
     ] = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Take a backup of the plane in a data dir, also while it runs and is written to.
+    """Back up the plane in a data dir, even while it runs and accepts writes.
 
-    It holds all that was acknowledged before it began: objects, history, audit, files of models, users, secrets,
-    settings, what bandits have learnt. Keep it as you keep keys: whoever reads it can open the secrets and be the
-    admin. A file that is there is replaced once the new one is complete.
+    The backup holds everything acknowledged before it began: objects, history, audit log, model files, users, secrets,
+    settings and the state of bandits. Protect it like a key: anyone who can read it can decrypt the secrets and act as
+    the admin. An existing file is replaced once the new one is complete.
 
     \b
     Example:
@@ -64,9 +63,9 @@ def backup(
 
     folder = target.endswith("/") or Path(target).is_dir()
     if keep is not None and not folder:
-        raise typer.BadParameter("--keep is for a folder that holds many backups: name one, with a / at its end")
-    wanted = _wanted(data_dir, keys=not without_keys)
-    with _interruptible("no backup was written"), _Shown() as progress:
+        raise typer.BadParameter("--keep needs a folder of backups: end its name with /")
+    wanted = _backup_request(data_dir, keys=not without_keys)
+    with _handle_interrupts("no backup was written"), _ProgressBar() as progress:
         place: Path | None = Path(target)
         if target == "-":
             place, made = None, create.to_stream(wanted, _stdout(), progress)
@@ -74,25 +73,25 @@ def backup(
             place, made = backups_folder.add(wanted, Path(target), progress, keep=keep)
         else:
             made = create.to_file(wanted, Path(target), progress)
-    _tell_made(made, place, form)
+    _report(made, place, form)
 
 
 def restore(
     source: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="A backup, or a folder of them: then the newest is meant.")
+        Path, typer.Argument(metavar="FILE|DIR", help="Backup, or a folder of backups to take the newest from.")
     ],
     *,
     check: Annotated[
-        bool, typer.Option("--check", help="Only read all of it, and say whether it could be restored.")
+        bool, typer.Option("--check", help="Only check that the backup can be restored; write nothing.")
     ] = False,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Make a data dir from a backup. It must be new, or empty.
+    """Create a data dir from a backup. The data dir must be new or empty.
 
-    All of the backup is read and compared first: one that was cut off or altered is refused, and nothing is written.
-    The plane it was taken of may still run; then start this one with --port 0 --inference-port 0 --tls-port 0
-    --grpc-port 0, and where `blob_store` is set, with MIZZEN_BLOB_STORE= (none): two planes must not share one.
+    The whole backup is verified first: if it is truncated or altered, nothing is written. If the original plane
+    still runs, start the new one with --port 0 --inference-port 0 --tls-port 0 --grpc-port 0. If `blob_store` is set,
+    also set MIZZEN_BLOB_STORE= (none): two planes must not share one.
 
     \b
     Example:
@@ -105,27 +104,27 @@ def restore(
 
     file = backups_folder.newest(source) if source.is_dir() else source
     folder = locate.data_dir_of(data_dir).absolute()
-    with _interruptible("nothing was restored"), _Shown() as progress:
-        manifest = backups_restore.checked(file, progress) if check else backups_restore.restore(file, folder, progress)
+    with _handle_interrupts("nothing was restored"), _ProgressBar() as progress:
+        manifest = backups_restore.verify(file, progress) if check else backups_restore.restore(file, folder, progress)
     _warn_absent(manifest.absent)
     if not check and not manifest.keys:
         output.warn(
-            "the backup was taken without keys: put secret-key into the data dir before it is started, else no secret "
-            "opens, and the certificate and key that settings name, if they do; the admin gets a new token"
+            "the backup has no keys: before you start the plane, copy secret-key into the data dir, or no secret can "
+            "be decrypted; also copy the certificate and key that settings name, if any; the admin gets a new token"
         )
-    said = f"{file} is whole: {_described(manifest)}" if check else f"restored {_described(manifest)} to {folder}"
+    text = f"{file} is intact: {_describe(manifest)}" if check else f"restored {_describe(manifest)} to {folder}"
     hint = [] if check else [f"start it with 'mizzen up --data-dir {folder}'"]
-    output.outcome(
-        {"file": str(file), **_data(manifest), **({} if check else {"data_dir": str(folder)})},
+    output.write_outcome(
+        {"file": str(file), **_to_data(manifest), **({} if check else {"data_dir": str(folder)})},
         form,
-        "\n".join([said, *hint]),
+        "\n".join([text, *hint]),
     )
 
 
-def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
+def _backup_request(data_dir: Path | None, *, keys: bool) -> BackupRequest:
     from datetime import UTC, datetime
 
-    from mizzen.backups.create import Wanted
+    from mizzen.backups.create import BackupRequest
     from mizzen.sdk.connection import locate
     from mizzen.settings import Settings
 
@@ -133,10 +132,10 @@ def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
     try:
         settings = Settings.load({"data_dir": folder})
         also, also_keys = [settings.oidc_keys], [settings.tls_certificate, settings.tls_key]
-    except errors.Invalid as error:  # a plane that would not start with its settings can still be saved
-        output.warn(f"files that settings name are not in the backup; keep copies of them: {error.message}")
+    except errors.Invalid as error:  # a plane whose settings are invalid can still be backed up
+        output.warn(f"the backup does not include files that settings name; keep copies of them: {error.message}")
         also, also_keys = [], []
-    return Wanted(
+    return BackupRequest(
         folder,
         datetime.now(UTC),
         keys=keys,
@@ -145,46 +144,48 @@ def _wanted(data_dir: Path | None, *, keys: bool) -> Wanted:
     )
 
 
-def _tell_made(made: Made, place: Path | None, form: Format) -> None:
+def _report(made: Made, place: Path | None, form: Format) -> None:
     manifest = made.manifest
     _warn_absent(tuple(digest for digest in manifest.absent if digest not in made.damaged))
     if made.left_out:
         output.warn(
-            f"not in the backup, for their place or their name: {', '.join(made.left_out)}; keep copies of them, or "
+            f"the backup leaves out {', '.join(made.left_out)} because of their path or name; keep copies of them, or "
             "give them plain names (letters, digits, '.', '_', '-') in the data dir"
         )
     if manifest.keys:
-        output.note("it holds the admin's token and the key of all secrets: keep it where nobody else can read it")
+        output.note(
+            "the backup holds the admin's token and the key of all secrets: keep it where no one else can read it"
+        )
     if place is not None:
         size = place.stat().st_size
-        output.outcome(
-            {"file": str(place), "written": size, **_data(manifest)},
+        output.write_outcome(
+            {"file": str(place), "written": size, **_to_data(manifest)},
             form,
-            f"{place}: {_described(manifest)} ({output.size(size)} written)",
+            f"{place}: {_describe(manifest)} ({output.format_size(size)} written)",
         )
     if made.damaged:
         raise errors.MizzenError(
-            f"the backup is complete but for {len(made.damaged)} files of models, which are damaged in the data dir: "
+            f"the backup is complete except for {len(made.damaged)} model files, which are damaged in the data dir: "
             + ", ".join(made.damaged[:3]),
-            hint="register the versions that name them again",
+            hint="register again the versions that use them",
         )
 
 
 def _warn_absent(absent: tuple[str, ...]) -> None:
     if absent:
         output.warn(
-            f"{len(absent)} files that objects name are not in the backup, as the plane did not have them: not fetched "
+            f"the backup lacks {len(absent)} files that objects name, because the plane did not have them: not fetched "
             f"yet, or lost ({', '.join(absent[:3])})"
         )
 
 
-def _described(manifest: Manifest) -> str:
+def _describe(manifest: Manifest) -> str:
     blobs = [item for item in manifest.items if item.blob]
-    size = output.size(sum(item.size for item in blobs))
-    return f"the plane as of {manifest.taken}, with {len(blobs)} files of models ({size})"
+    size = output.format_size(sum(item.size for item in blobs))
+    return f"the plane as of {manifest.taken}, with {len(blobs)} model files ({size})"
 
 
-def _data(manifest: Manifest) -> dict[str, Any]:
+def _to_data(manifest: Manifest) -> dict[str, Any]:
     return {
         "taken": manifest.taken,
         "mizzen": manifest.mizzen,
@@ -199,24 +200,24 @@ def _data(manifest: Manifest) -> dict[str, Any]:
 
 def _stdout() -> Any:
     if sys.stdout.isatty():
-        raise typer.BadParameter("a backup is not for a terminal: send stdout to a file or a pipe")
+        raise typer.BadParameter("a backup cannot be printed to a terminal: redirect stdout to a file or a pipe")
     return sys.stdout.buffer
 
 
 @contextmanager
-def _interruptible(left: str) -> Iterator[None]:
-    """TERM and HUP end it as Ctrl-C does: with nothing half left behind."""
-    with Interrupts(), told(lambda: left):
+def _handle_interrupts(left: str) -> Iterator[None]:
+    """TERM and HUP interrupt the block like Ctrl-C, and leave nothing half done."""
+    with Interrupts(), report_interrupt(lambda: left):
         yield
 
 
-class _Shown:
-    """Progress on a terminal; silence elsewhere."""
+class _ProgressBar:
+    """Progress bar on a terminal; silent elsewhere."""
 
     def __init__(self) -> None:
         self._bar: rich.progress.Progress | None = None
 
-    def __enter__(self) -> _Shown:
+    def __enter__(self) -> _ProgressBar:
         if sys.stderr is not None and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn

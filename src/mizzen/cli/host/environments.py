@@ -1,4 +1,4 @@
-"""environments: what the data dir keeps of packages that versions require."""
+"""`mizzen environments`: the environments that the data dir keeps for versions that require packages."""
 
 from __future__ import annotations
 
@@ -10,31 +10,24 @@ from mizzen.cli.session import DataDir, Output
 
 
 def environments(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
-    """List the environments that were built for versions that require packages, on the plane's machine.
+    """List the environments on the plane's machine, built for versions that require packages.
 
     \b
     Example:
       mizzen environments
     """
-    from mizzen.assemble.environments import kept
+    from mizzen.assemble.environments import list_environments
     from mizzen.sdk.connection import locate
 
-    items = kept(locate.data_dir_of(data_dir))
-    if form is not Format.TABLE:
-        output.data({"items": items}, form)
-    elif not items:
-        output.note("no environments")
-    else:
-        output.table(
-            ("ENVIRONMENT", "PYTHON", "SIZE", "USED", "REQUIRES"),
-            (
-                (
-                    item["key"],
-                    item["python"],
-                    output.size(item["size"]),
-                    f"{output.age(datetime.fromtimestamp(item['used'], UTC).isoformat())} ago",
-                    " ".join(item["requirements"]),
-                )
-                for item in items
-            ),
+    items = list_environments(locate.data_dir_of(data_dir))
+    rows = (
+        (
+            item["key"],
+            item["python"],
+            output.format_size(item["size"]),
+            f"{output.format_age(datetime.fromtimestamp(item['used'], UTC).isoformat())} ago",
+            " ".join(item["requirements"]),
         )
+        for item in items
+    )
+    output.write_rows(items, ("ENVIRONMENT", "PYTHON", "SIZE", "USED", "REQUIRES"), rows, "no environments", form)

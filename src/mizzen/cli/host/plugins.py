@@ -1,4 +1,4 @@
-"""plugins: which frameworks and blob stores are known here, and which plug-ins are broken."""
+"""`mizzen plugins`: installed frameworks and blob stores, and broken plug-ins."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def plugins(form: Output = Format.TABLE) -> None:
-    """List the frameworks and blob stores that are installed here, by whom, and those that are broken.
+    """List the installed frameworks and blob stores with their packages, and broken plug-ins.
 
-    It tells of the environment that this command is installed in, which is that of the plane where it starts one.
+    The list describes the environment of this command, which is also that of a plane it starts.
 
     \b
     Example:
@@ -24,7 +24,7 @@ def plugins(form: Output = Format.TABLE) -> None:
     """
     from mizzen import frameworks
     from mizzen import plugins as installed
-    from mizzen.blobs.store import BUILT_IN
+    from mizzen.blobs.open_store import BUILT_IN
 
     rows = [
         {
@@ -32,7 +32,7 @@ def plugins(form: Output = Format.TABLE) -> None:
             "name": one.name,
             "package": one.package or "mizzen",
             "files": " ".join((*one.suffixes, *one.files)),
-            "state": _state(one),
+            "state": _state_of(one),
         }
         for one in frameworks.known().values()
     ]
@@ -46,10 +46,10 @@ def plugins(form: Output = Format.TABLE) -> None:
         {"kind": "framework", "name": one.name, "package": one.package, "files": "", "state": f"broken: {one.error}"}
         for one in frameworks.broken()
     ]
-    output.listing(rows, ("kind", "name", "package", "files", "state"), "nothing is known", form)
+    output.write_list(rows, ("kind", "name", "package", "files", "state"), "no plug-ins", form)
 
 
-def _state(one: Framework) -> str:
-    """What a runtime finds when it loads a model of this framework, as far as that can be told without trying."""
+def _state_of(one: Framework) -> str:
+    """Whether a runtime can load models of this framework, judged without importing its packages."""
     lacking = [name for name in one.packages if importlib.util.find_spec(name) is None]
     return f"needs {lacking[0]}: {one.install}" if lacking else "installed"

@@ -1,4 +1,4 @@
-"""service install, uninstall, status: the plane as a service of systemd."""
+"""The group `mizzen service`: the plane as a systemd service."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.help_format import Group
-from mizzen.cli.host.systemd_unit import MARK, Unit
+from mizzen.cli.host.systemd_unit import MARK, UnitFile
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Output
 
 service = Group(
     name="service",
-    help="The plane as a service of systemd: install, uninstall, status.\n\n\b\nExample:\n"
+    help="The plane as a systemd service: install, uninstall, status.\n\n\b\nExample:\n"
     "  mizzen service install --user --data-dir ~/mizzen",
     no_args_is_help=True,
 )
 
 SYSTEM: Final = Path("/etc/systemd/system")
 _RUNS: Final = Path("/run/systemd/system")
-"""There exactly when systemd runs this machine."""
+"""Exists exactly if systemd manages this machine."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-def _named(name: str) -> str:
+def _check_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise typer.BadParameter(f"'{name}' is no name of a service: letters, digits, '-' and '_'")
+        raise typer.BadParameter(f"'{name}' is not a valid service name; expected letters, digits, '-' and '_'")
     return name
 
 
 User = Annotated[
     bool | None,
     typer.Option(
-        "--user/--system", help="Of your own systemd, or of the machine's [default: the machine's, if you are root]."
+        "--user/--system", help="Use your own systemd, or the machine's [default: the machine's, if you are root]."
     ),
 ]
-Name = Annotated[str, typer.Option(metavar="NAME", parser=_named, help="Of the service; for several planes.")]
+Name = Annotated[str, typer.Option(metavar="NAME", parser=_check_name, help="Service name; for several planes.")]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a unit is kept, and who is asked about it."""
+class InstalledUnit:
+    """A unit file, and the systemd that manages it."""
 
     name: str
     user: bool
@@ -64,14 +64,14 @@ class Place:
     def systemctl(self, *words: str) -> tuple[str, ...]:
         return ("systemctl", *(("--user",) if self.user else ()), *words)
 
-    def ask(self, *words: str) -> str:
-        """What it prints. Unavailable when it fails."""
+    def run_systemctl(self, *words: str) -> str:
+        """Run systemctl and return its output. Raises Unavailable if it fails."""
         command = self.systemctl(*words)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = done.stderr.strip() or f"exit code {done.returncode}"
+            why = done.stderr.strip() or f"exit code {done.returncode}"
             raise errors.Unavailable(
-                f"'{' '.join(command)}' failed: {said}", hint=f"journalctl -u {self.name} says more"
+                f"'{' '.join(command)}' failed: {why}", hint=f"journalctl -u {self.name} shows more"
             )
         return done.stdout
 
@@ -83,16 +83,19 @@ def install(
     name: Name = "mizzen",
     run_as: Annotated[
         str | None,
-        typer.Option(metavar="USER", help="As whom the machine's systemd runs it [default: the data dir's owner]."),
+        typer.Option(
+            metavar="USER", help="User that the machine's systemd runs it as [default: owner of the data dir]."
+        ),
     ] = None,
     show: Annotated[bool, typer.Option("--print", help="Only print the unit.")] = False,
-    start: Annotated[bool, typer.Option("--start/--no-start", help="Enable and start it, too.")] = True,
+    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now, besides enabling it.")] = True,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Write a unit of systemd that runs the plane of a data dir, enable it and start it.
+    """Write a systemd unit that runs the plane of a data dir, enable it and start it.
 
-    Settings are those of settings.toml in the data dir. A unit of that name which is not ours is left alone.
+    The service takes its settings from settings.toml in the data dir. A unit of that name that Mizzen did not write is
+    left alone.
 
     \b
     Example:
@@ -100,54 +103,54 @@ def install(
       mizzen service install --user --data-dir ~/mizzen
       mizzen service install --print
     """
-    place = Place(name, _users(user))
-    unit = _unit(place, data_dir, run_as)
+    place = InstalledUnit(name, _is_user_unit(user))
+    unit = _build_unit(place, data_dir, run_as)
     if show:
-        output.say(unit.text(), nl=False)
+        output.write(unit.text(), nl=False)
         return
     _check_ours(place.file)
-    _warn(unit)
+    _warn_about(unit)
     try:
         place.file.parent.mkdir(parents=True, exist_ok=True)
         place.file.write_text(unit.text())
     except PermissionError as error:
         raise errors.Forbidden(
-            f"{place.file} cannot be written", hint="run it with sudo, or install it for yourself with --user"
+            f"cannot write {place.file}", hint="run the command with sudo, or install for yourself with --user"
         ) from error
     commands = [("daemon-reload",), ("enable", *(("--now",) if start else ()), name)]
-    done = _running()
+    done = _is_systemd_running()
     if done:
         for command in commands:
-            place.ask(*command)
-    told = {"unit": str(place.file), "started": done and start, "data_dir": str(unit.data_dir)}
-    output.outcome(told, form, f"{place.file} is written" + (" and the service runs" if done and start else ""))
+            place.run_systemctl(*command)
+    result = {"unit": str(place.file), "started": done and start, "data_dir": str(unit.data_dir)}
+    output.write_outcome(result, form, f"wrote {place.file}" + (" and started the service" if done and start else ""))
     if not done:
-        output.note("systemd does not run this machine; where it does:")
+        output.note("systemd does not manage this machine; on one where it does, run:")
         for command in commands:
             output.note(f"  {' '.join(place.systemctl(*command))}")
     elif place.user:
-        output.note("it ends with your last session, unless: loginctl enable-linger")
+        output.note("the service stops with your last session, unless you run: loginctl enable-linger")
 
 
 @service.command()
 def uninstall(*, user: User = None, name: Name = "mizzen", form: Output = Format.TABLE) -> None:
-    """Stop the service and remove its unit. The data dir stays.
+    """Stop the service and remove its unit. The data dir is kept.
 
     \b
     Example:
       mizzen service uninstall --user
     """
-    place = Place(name, _users(user))
-    there = place.file.exists()
-    if there:
+    place = InstalledUnit(name, _is_user_unit(user))
+    exists = place.file.exists()
+    if exists:
         _check_ours(place.file)
-        if _running():
-            place.ask("disable", "--now", name)
+        if _is_systemd_running():
+            place.run_systemctl("disable", "--now", name)
         place.file.unlink()
-        if _running():
-            place.ask("daemon-reload")
-    said = f"{place.file} is removed; the data dir stays" if there else f"there is no {place.file}"
-    output.outcome({"unit": str(place.file), "removed": there}, form, said)
+        if _is_systemd_running():
+            place.run_systemctl("daemon-reload")
+    text = f"removed {place.file}; the data dir is kept" if exists else f"{place.file} does not exist"
+    output.write_outcome({"unit": str(place.file), "removed": exists}, form, text)
 
 
 @service.command()
@@ -158,53 +161,53 @@ def status(*, user: User = None, name: Name = "mizzen", form: Output = Format.TA
     Example:
       mizzen service status --user
     """
-    place = Place(name, _users(user))
+    place = InstalledUnit(name, _is_user_unit(user))
     found: dict[str, Any] = {"unit": str(place.file), "installed": place.file.exists()}
-    if _running():
+    if _is_systemd_running():
         wanted = ("UnitFileState", "ActiveState", "SubState", "MainPID", "NRestarts", "StatusText")
-        answer = place.ask("show", name, *(f"--property={each}" for each in wanted))
+        answer = place.run_systemctl("show", name, *(f"--property={each}" for each in wanted))
         found |= dict(line.partition("=")[::2] for line in answer.splitlines() if "=" in line)
     if form is not Format.TABLE:
-        output.data(found, form)
+        output.write_data(found, form)
         return
     for key, value in found.items():
         shown = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value
-        output.say(f"{key:<14} {shown}")
-    if not _running():
-        output.note("systemd does not run this machine: whether it is enabled and runs, nobody can say")
+        output.write(f"{key:<14} {shown}")
+    if not _is_systemd_running():
+        output.note("systemd does not manage this machine, so it is unknown whether the service is enabled and running")
 
 
-def _unit(place: Place, data_dir: Path | None, run_as: str | None) -> Unit:
+def _build_unit(place: InstalledUnit, data_dir: Path | None, run_as: str | None) -> UnitFile:
     from mizzen.settings import Settings
 
     settings = Settings.load({"data_dir": data_dir})
-    owner = None if place.user else _owner(run_as, settings.root)
+    owner = None if place.user else _find_owner(run_as, settings.root)
     if place.user and run_as:
-        raise typer.BadParameter("--run-as is for a service of the machine: your own runs as you")
-    # -P: whatever lies in the folder it is started in is not what is run.
+        raise typer.BadParameter("--run-as needs --system: a service of your own systemd runs as you")
+    # -P: do not import modules from the working directory.
     command = (sys.executable, "-P", "-m", "mizzen.cli.main")
-    return Unit(command, settings.root, owner, settings.stop_timeout)
+    return UnitFile(command, settings.root, owner, settings.stop_timeout)
 
 
-def _owner(run_as: str | None, root: Path) -> str:
+def _find_owner(run_as: str | None, root: Path) -> str:
     try:
         found = pwd.getpwnam(run_as) if run_as else pwd.getpwuid(root.stat().st_uid if root.exists() else os.getuid())
     except KeyError as error:
-        raise errors.NotFound(f"there is no user {run_as}", hint="useradd --system makes one") from error
+        raise errors.NotFound(f"user {run_as} does not exist", hint="useradd --system creates one") from error
     if run_as and root.exists() and root.stat().st_uid != found.pw_uid:
-        raise errors.Conflict(f"{root} is not {run_as}'s", hint=f"chown -R {run_as} {root}")
+        raise errors.Conflict(f"{root} does not belong to {run_as}", hint=f"chown -R {run_as} {root}")
     return found.pw_name
 
 
-def _warn(unit: Unit) -> None:
+def _warn_about(unit: UnitFile) -> None:
     if unit.user == "root":
-        output.warn("models would run as root: give a user of its own with --run-as")
+        output.warn("models would run as root: name another user with --run-as")
     from mizzen.settings import Settings
 
     known = {f"MIZZEN_{setting.name.upper()}" for setting in fields(Settings)} - {"MIZZEN_DATA_DIR"}
-    given = sorted(known & os.environ.keys())
-    if given:
-        output.warn(f"{', '.join(given)} is not for the service: write settings to {unit.data_dir / 'settings.toml'}")
+    ignored = sorted(known & os.environ.keys())
+    if ignored:
+        output.warn(f"the service ignores {', '.join(ignored)}: write settings to {unit.data_dir / 'settings.toml'}")
 
 
 def _check_ours(file: Path) -> None:
@@ -212,9 +215,9 @@ def _check_ours(file: Path) -> None:
         raise errors.Conflict(f"{file} was not written by Mizzen", hint="use another name: --name mizzen-2")
 
 
-def _users(given: bool | None) -> bool:
+def _is_user_unit(given: bool | None) -> bool:
     return os.geteuid() != 0 if given is None else given
 
 
-def _running() -> bool:
+def _is_systemd_running() -> bool:
     return _RUNS.is_dir() and shutil.which("systemctl") is not None

@@ -1,4 +1,4 @@
-"""The unit with which systemd runs a plane: its text. What each line is for stands in it."""
+"""The text of the systemd unit that runs a plane. Comments in it explain its lines."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ _PLAIN: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class UnitFile:
     command: tuple[str, ...]
-    """What runs `mizzen`."""
+    """The command that runs `mizzen`."""
     data_dir: Path
     user: str | None
-    """As whom the system's own systemd runs it; None: it is a user's systemd, which runs all as that user."""
+    """User that the machine's systemd runs it as; None for a user's own systemd, which runs all units as that user."""
     stop_seconds: float = 1.0
 
     def text(self) -> str:
-        """Invalid for paths that no unit can hold."""
+        """The unit file. Raises Invalid for a path that a unit cannot contain."""
         where = ("--data-dir", str(self.data_dir))
         system = self.user is not None
         return "\n".join(
             (
                 MARK,
                 "[Unit]",
-                f"Description=Mizzen, a plane for machine-learning models ({_escaped(str(self.data_dir))})",
+                f"Description=Mizzen, a plane for machine-learning models ({_escape(str(self.data_dir))})",
                 "After=network.target",
                 "",
                 "[Service]",
-                "# It says so itself when both APIs answer; until then it gives up by itself, after start_timeout.",
+                "# The plane reports when both APIs answer; it gives up by itself after start_timeout.",
                 "Type=notify",
                 "NotifyAccess=main",
                 "TimeoutStartSec=infinity",
-                f"ExecStart={_line((*self.command, 'up', *where))}",
-                f"ExecStop={_line((*self.command, 'down', *where))}",
-                "# What is told to stop is the one who stops the rest in order; who is left after that is killed.",
+                f"ExecStart={_format_command((*self.command, 'up', *where))}",
+                f"ExecStop={_format_command((*self.command, 'down', *where))}",
+                "# Only the main process gets the signal, and stops the rest in order; systemd kills what is left.",
                 "KillMode=mixed",
                 f"TimeoutStopSec={round(self.stop_seconds) + 30}",
                 "SuccessExitStatus=130",
                 "Restart=on-failure",
                 "RestartSec=2",
-                "# One model that takes too much memory is started again by the plane; the others go on.",
+                "# The plane restarts a model that runs out of memory; the others keep running.",
                 "OOMPolicy=continue",
                 "# Each connection and each replica is a file.",
                 "LimitNOFILE=65536",
                 "UMask=0077",
-                *(_confined(str(self.user)) if system else ()),
+                *(_sandbox_lines(str(self.user)) if system else ()),
                 "",
                 "[Install]",
                 f"WantedBy={'multi-user' if system else 'default'}.target",
@@ -60,11 +60,14 @@ class Unit:
         )
 
 
-def _confined(user: str) -> tuple[str, ...]:
-    """What no plane and no model needs. Not among them: PrivateTmp, as commands outside look for its sockets there;
-    MemoryDenyWriteExecute, as frameworks compile; ProtectHome, as data and environments are kept there."""
+def _sandbox_lines(user: str) -> tuple[str, ...]:
+    """Restrictions that neither a plane nor a model notices.
+
+    Left out: PrivateTmp, because commands look for the plane's sockets in /tmp; MemoryDenyWriteExecute, because
+    frameworks compile code; ProtectHome, because data and environments may be there.
+    """
     return (
-        f"User={_escaped(user)}",
+        f"User={_escape(user)}",
         "NoNewPrivileges=yes",
         "ProtectSystem=full",
         "ProtectKernelTunables=yes",
@@ -76,21 +79,24 @@ def _confined(user: str) -> tuple[str, ...]:
     )
 
 
-def _line(words: Sequence[str]) -> str:
-    """As systemd reads it back: a space ends a word, `%` stands for other things, and so does `$` but in the first."""
+def _format_command(words: Sequence[str]) -> str:
+    """Quote a command line for systemd: spaces separate words; `%` is special, and so is `$` except in the program."""
     program, *others = words
     if set(program) & set("\"'\\"):
-        raise Invalid.of("unit", (Fault("command", f"{program!r} cannot be run by systemd: move it"),))
-    return " ".join((_quoted(_escaped(program)), *(_quoted(_escaped(word).replace("$", "$$")) for word in others)))
+        raise Invalid.of(
+            "unit",
+            (Fault("command", f"systemd cannot run {program!r}: move it to a path without quotes and backslashes"),),
+        )
+    return " ".join((_quote(_escape(program)), *(_quote(_escape(word).replace("$", "$$")) for word in others)))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     if text and set(text) <= _PLAIN:
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     if not text.isprintable():
-        raise Invalid.of("unit", (Fault("data_dir", f"{text!r} cannot stand in a unit of systemd"),))
+        raise Invalid.of("unit", (Fault("data_dir", f"{text!r} cannot be used in a systemd unit"),))
     return text.replace("%", "%%")

@@ -1,4 +1,4 @@
-"""deploy, serve, undeploy, promote, predict, feedback: a model's way to its callers, and back."""
+"""`mizzen deploy`, `serve`, `undeploy`, `promote`, `predict` and `feedback`."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from mizzen.cli.object_arguments import (
     Force,
     ModelArgument,
     NoRequirements,
-    OneRequirement,
     PythonOption,
+    RequirementOption,
     RequirementsFile,
     VersionArgument,
 )
@@ -31,27 +31,32 @@ if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
     from mizzen.sdk.operations.deploy import Deployment
 
+DataOption = Annotated[
+    str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
+]
 _PATIENCE: Final = 0.5
-"""Seconds without an answer after which it is said why."""
+"""Seconds without a response after which the reason is shown."""
 
 
 def deploy(
     *,
-    what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="A file, a folder, or Python code.")],
-    name: Annotated[str, typer.Option("--name", help="The model to add a version to; created when absent.")],
+    what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="File, folder or Python object to deploy.")],
+    name: Annotated[str, typer.Option("--name", help="Model to add a version to; created if it does not exist.")],
     framework: Annotated[
-        str | None, typer.Option(help="sklearn, xgboost, lightgbm, onnx or python; default: by the files.")
+        str | None, typer.Option(help="Framework: sklearn, xgboost, lightgbm, onnx or python [default: by the files].")
     ] = None,
     entrypoint: Annotated[
-        str | None, typer.Option(help="What to load of a folder or file: module:object, or a file in it.")
+        str | None, typer.Option(help="Object or file to load: module:object, or a file in the folder.")
     ] = None,
     requirements: RequirementsFile = None,
-    requirement: OneRequirement = None,
+    requirement: RequirementOption = None,
     no_requirements: NoRequirements = False,
     python: PythonOption = None,
     promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
-    timeout: Annotated[float, typer.Option(callback=_positive, help="Seconds to wait for the model to load.")] = 120.0,
+    timeout: Annotated[
+        float, typer.Option(callback=_require_positive, help="Seconds to wait for the model to load.")
+    ] = 120.0,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -67,12 +72,12 @@ def deploy(
     """
     from mizzen.sdk.packaging import source
 
-    required = object_arguments.required(requirements, requirement, none=no_requirements)
+    required = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
     steps = Steps(name)
-    with source.opened(what, Path.cwd(), entrypoint) as found, interrupts.told(steps.left):
+    with source.open_source(what, Path.cwd(), entrypoint) as found, interrupts.report_interrupt(steps.summary):
 
         async def work(plane: AsyncPlane) -> Deployment:
-            steps.begun = await plane.deploy(
+            steps.deployment = await plane.deploy(
                 name,
                 found.path,
                 framework=framework or found.framework,
@@ -84,17 +89,17 @@ def deploy(
                 progress=steps.tell,
             )
             if wait:
-                await plane.finish(steps.begun, promote=promote, timeout=timeout, progress=steps.tell)
-            return steps.begun
+                await plane.finish(steps.deployment, promote=promote, timeout=timeout, progress=steps.tell)
+            return steps.deployment
 
         done = call(data_dir, work, namespace)
     if form is not Format.TABLE:
-        output.data(asdict(done), form)
+        output.write_data(asdict(done), form)
     elif wait:
-        output.say(f"{name} version {done.version} answers at {done.url}/infer")
+        output.write(f"{name} version {done.version} answers at {done.url}/infer")
     else:
-        later = f"; when it is ready: mizzen promote {name} {done.version}" if promote else ""
-        output.say(f"{name} version {done.version} is starting as {done.server}{later}")
+        later = f"; once it is ready: mizzen promote {name} {done.version}" if promote else ""
+        output.write(f"{name} version {done.version} is starting as {done.server}{later}")
 
 
 def serve(
@@ -103,15 +108,15 @@ def serve(
     version: VersionArgument,
     checkpoint: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="This one of its checkpoints; default: the newest, if it was trained."),
+        typer.Option(metavar="ID", help="Checkpoint to serve [default: the newest, if the version was trained]."),
     ] = None,
-    replicas: Annotated[int, typer.Option(min=0, help="Processes that answer.")] = 1,
+    replicas: Annotated[int, typer.Option(min=0, help="Number of replicas.")] = 1,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Serve a registered version once more, beside what is served already; 'promote' makes it current.
+    """Start another server for a registered version; existing servers keep running. 'mizzen promote' makes it current.
 
     \b
     Example:
@@ -127,15 +132,16 @@ def serve(
 
     server = call(data_dir, work, namespace)
     text = f"{model} version {version} {'answers' if wait else 'is starting'} as {server}"
-    output.outcome({"model": model, "version": version, "server": server, "ready": wait}, form, text)
+    output.write_outcome({"model": model, "version": version, "server": server, "ready": wait}, form, text)
 
 
 def undeploy(
     name: ModelArgument,
-    version: Annotated[str | None, typer.Option(help="Only this version; default: all that are served.")] = None,
+    version: Annotated[str | None, typer.Option(help="Version to stop serving [default: all].")] = None,
     *,
     force: Annotated[
-        bool, typer.Option("--force", help="Also the current version while others are served: its callers get 503.")
+        bool,
+        typer.Option("--force", help="Stop the current version even while others are served; its callers get 503."),
     ] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
@@ -148,7 +154,7 @@ def undeploy(
       mizzen undeploy iris --version 1
     """
     ended = call(data_dir, lambda plane: plane.undeploy(name, version, force=force), namespace)
-    output.outcome({"ended": ended}, form, "\n".join(f"{server} ended" for server in ended))
+    output.write_outcome({"ended": ended}, form, "\n".join(f"{server} stopped" for server in ended))
 
 
 def promote(
@@ -167,7 +173,7 @@ def promote(
       mizzen promote iris 2
     """
     call(data_dir, lambda plane: plane.promote(model, version, force=force), namespace)
-    output.outcome({"model": model, "current": version}, form, f"version {version} of {model} is current")
+    output.write_outcome({"model": model, "current": version}, form, f"version {version} of {model} is current")
 
 
 def predict(
@@ -176,19 +182,17 @@ def predict(
         str,
         typer.Argument(
             metavar="NAME",
-            help="A model; a version of it, as iris:2 or iris@prod; or what is served by a name of its own.",
+            help="Model, a version of it such as iris:2 or iris@prod, InferenceModel or MLGraph.",
             autocompletion=completions.callable_names,
         ),
     ],
-    text: Annotated[
-        str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
-    ],
-    outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Ask for this output; repeatable.")] = None,
+    text: DataOption,
+    outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Output to request; repeatable.")] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Ask a model.
+    """Send a prediction request to a model.
 
     \b
     Example:
@@ -199,20 +203,20 @@ def predict(
     inputs = read_data(text)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
-        waking = asyncio.create_task(_tell_waking(plane, name))
+        waking = asyncio.create_task(_note_waking(plane, name))
         try:
             return await plane.infer(name, inputs, outputs=outputs or None)
         except errors.NotFound as error:
-            raise errors.NotFound(error.message, hint=error.hint or await _unserved(plane, name)) from error
+            raise errors.NotFound(error.message, hint=error.hint or await _hint_unserved(plane, name)) from error
         finally:
             waking.cancel()
 
     answer = call(data_dir, work, namespace)
     if form is not Format.TABLE:
-        output.data(answer, form)
+        output.write_data(answer, form)
         return
     for tensor in answer["outputs"]:
-        output.say(f"{tensor['name']}: {json.dumps(nested(tensor['data'], tensor['shape']), ensure_ascii=False)}")
+        output.write(f"{tensor['name']}: {json.dumps(nest(tensor['data'], tensor['shape']), ensure_ascii=False)}")
     output.note(f"{answer.get('model_name', name)} version {answer.get('model_version')}, request {answer.get('id')}")
 
 
@@ -220,28 +224,26 @@ def feedback(
     *,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="What answered: a graph, or a model.", autocompletion=completions.callable_names
-        ),
+        typer.Argument(metavar="NAME", help="Graph or model that answered.", autocompletion=completions.callable_names),
     ],
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Of the request: the `id` of its answer.")],
+    id_: Annotated[str, typer.Argument(metavar="ID", help="Request id: the `id` in the response.")],
     reward: Annotated[
-        float | None, typer.Option(help="How well it was answered, from 0 to 1.", show_default=False)
+        float | None, typer.Option(help="Reward for the response, from 0 to 1.", show_default=False)
     ] = None,
     truth: Annotated[
         str | None,
-        typer.Option(metavar="JSON|@FILE|-", help="What the answer should have been.", show_default=False),
+        typer.Option(metavar="JSON|@FILE|-", help="Correct outputs for the request.", show_default=False),
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Whom it was for.", show_default=False)] = None,
+    user: Annotated[str | None, typer.Option(help="User that the request was for.", show_default=False)] = None,
     routing: Annotated[
         str | None,
-        typer.Option(help="The answer's parameter `routing`: counts where its record is gone.", show_default=False),
+        typer.Option(help="The `routing` parameter of the response; used if its record is gone.", show_default=False),
     ] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Tell how well a request was answered.
+    """Report how well a request was answered.
 
     \b
     Example:
@@ -250,33 +252,33 @@ def feedback(
     """
     if reward is None and truth is None:
         raise typer.BadParameter("give --reward, --truth, or both")
-    known = None if truth is None else read_data(truth, "--truth", "[0]")
+    labels = None if truth is None else read_data(truth, "--truth", "[0]")
     answer = call(
         data_dir,
-        lambda plane: plane.feedback(name, id_, reward=reward, truth=known, user=user, routing=routing),
+        lambda plane: plane.feedback(name, id_, reward=reward, truth=labels, user=user, routing=routing),
         namespace,
     )
-    said = "counted" if answer["counted"] else "had been counted before"
-    output.outcome(answer, form, f"a reward of {answer['reward']:g} for request {id_} {said}")
+    state = "was counted" if answer["counted"] else "had already been counted"
+    output.write_outcome(answer, form, f"a reward of {answer['reward']:g} for request {id_} {state}")
 
 
-async def _tell_waking(plane: AsyncPlane, name: str) -> None:
-    """While there is no answer: why."""
-    told = ""
+async def _note_waking(plane: AsyncPlane, name: str) -> None:
+    """Print why there is no response yet, each time the reason changes."""
+    last = ""
     while True:
         await asyncio.sleep(_PATIENCE)
-        with contextlib.suppress(errors.MizzenError):  # whoever waits for the answer is told what is wrong
+        with contextlib.suppress(errors.MizzenError):  # the request itself reports what is wrong
             reason = await plane.delay(name)
-            if reason and reason != told:
+            if reason and reason != last:
                 output.note(f"… waking {name}: {reason}")
-            told = reason
+            last = reason
 
 
 class Steps:
-    """How far a deployment got: told as it goes, and once more when it is interrupted."""
+    """Progress of a deployment: printed step by step, and summed up if it is interrupted."""
 
     def __init__(self, model: str) -> None:
-        self.begun: Deployment | None = None
+        self.deployment: Deployment | None = None
         self._model = model
         self._last = ""
         self._began = time.monotonic()
@@ -288,30 +290,30 @@ class Steps:
         else:
             output.note(f"✓ {step}  {time.monotonic() - self._began:.1f} s")
 
-    def left(self) -> str:
+    def summary(self) -> str:
         from mizzen.sdk.operations import deploy as operations_deploy
 
-        if self.begun is None:
-            return f"{self._last or 'nothing is known to be registered'}; see 'mizzen history {self._model}'"
+        if self.deployment is None:
+            return f"{self._last or 'no version is known to be registered'}; see 'mizzen history {self._model}'"
         if self._last == "current":
-            return f"version {self.begun.version} of {self._model} is current, as {self.begun.server}"
-        return operations_deploy.goes_on(self._model, self.begun.version, self.begun.server)
+            return f"version {self.deployment.version} of {self._model} is current, as {self.deployment.server}"
+        return operations_deploy.goes_on(self._model, self.deployment.version, self.deployment.server)
 
 
-def _positive(value: float) -> float:
-    if not value > 0:  # nor NaN
+def _require_positive(value: float) -> float:
+    if not value > 0:  # rejects NaN, too
         raise typer.BadParameter("must be more than 0")
     return value
 
 
 def read_data(text: str, option: str = "--data", example: str = "[[5.1,3.5,1.4,0.2]]") -> Any:
-    """What an option says: JSON, @FILE, or - for stdin. NotFound, BadRequest."""
+    """Parse the value of an option: JSON, @FILE, or - for stdin. Raises NotFound or BadRequest."""
     name = "stdin" if text == "-" else text[1:]
     try:
         if text == "-":
             stdin: TextIO | None = sys.stdin
             if stdin is None:
-                raise errors.BadRequest("stdin is closed", hint="give it a file: mizzen predict NAME -d - < rows.json")
+                raise errors.BadRequest("stdin is closed", hint="redirect a file: mizzen predict NAME -d - < rows.json")
             text = stdin.read()
         elif text.startswith("@"):
             text = Path(name).read_text()
@@ -319,31 +321,33 @@ def read_data(text: str, option: str = "--data", example: str = "[[5.1,3.5,1.4,0
     except OSError as error:
         raise errors.NotFound(f"cannot read {name}: {error.strerror}") from error
     except ValueError as error:
-        raise errors.BadRequest(f"{option} is no JSON: {error}", hint=f"for example {option} '{example}'") from error
+        raise errors.BadRequest(
+            f"{option} is not valid JSON: {error}", hint=f"for example {option} '{example}'"
+        ) from error
 
 
-async def _unserved(plane: AsyncPlane, name: str) -> str:
-    """What to do about a name that nothing answers to."""
+async def _hint_unserved(plane: AsyncPlane, name: str) -> str:
+    """A hint for a name that no server answers to."""
     from mizzen.sdk.packaging import references
 
-    said = references.parse(name)
+    ref = references.parse(name)
     try:
-        known = [str(item["version"]) for item in await plane.list_versions(said.name)]
+        known = [str(item["version"]) for item in await plane.list_versions(ref.name)]
     except errors.MizzenError:
-        return "'mizzen get models' lists models, 'mizzen get inferencemodels' what is served"
+        return "'mizzen get models' lists models, 'mizzen get inferencemodels' their servers"
     if not known:
-        return f"it is a model without versions: 'mizzen deploy PATH --name {said.name}'"
-    if said.alias:
-        return f"'mizzen alias list {said.name}' lists its aliases; one answers when its version is served"
-    if said.version and said.version not in known:
-        return f"it is not registered: 'mizzen version list {said.name}' lists what is"
-    wanted = f"{said.name} {said.version or known[-1]}"
-    promoted = "" if said.version else f", then 'mizzen promote {wanted}'"
-    return f"it is registered but not served: 'mizzen serve {wanted}'{promoted}"
+        return f"the model has no versions: 'mizzen deploy PATH --name {ref.name}' adds one"
+    if ref.alias:
+        return f"'mizzen alias list {ref.name}' lists its aliases; an alias answers while its version is served"
+    if ref.version and ref.version not in known:
+        return f"it is not registered: 'mizzen version list {ref.name}' lists the versions that are"
+    arguments = f"{ref.name} {ref.version or known[-1]}"
+    promotion = "" if ref.version else f", then 'mizzen promote {arguments}'"
+    return f"it is registered but not served: 'mizzen serve {arguments}'{promotion}"
 
 
-def nested(flat: list[Any], shape: list[int]) -> list[Any]:
-    """Flat V2 data as lists within lists."""
+def nest(flat: list[Any], shape: list[int]) -> list[Any]:
+    """Flat V2 data as nested lists."""
     for size in reversed(shape[1:]):
         flat = [flat[at : at + size] for at in range(0, len(flat), size)] if size else flat
     return flat

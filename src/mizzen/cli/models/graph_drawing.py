@@ -1,4 +1,4 @@
-"""A graph as text: boxes in layers from top to bottom, and lines between them. Pure."""
+"""Drawing of a graph as text: boxes in layers from top to bottom, and lines between them. Pure."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 from mizzen.cli.models import graph_edges, graph_layout
 from mizzen.cli.models.graph_edges import Net
-from mizzen.cli.models.graph_layout import Place
+from mizzen.cli.models.graph_layout import LayoutNode
 
-MOST: Final = 26
+MAX_TEXT: Final = 26
 """Characters of a line in a box."""
 _SOLID: Final = ("╭", "─", "╮", "│", "╰", "╯")
 _DASHED: Final = ("╭", "┄", "╮", "┆", "╰", "╯")
@@ -20,23 +20,26 @@ _DASHED: Final = ("╭", "┄", "╮", "┆", "╰", "╯")
 class Box:
     name: str
     lines: tuple[str, ...]
-    """What stands in it."""
+    """Text in the box."""
     dashed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LabeledLine:
     source: str
     target: str
     label: str = ""
 
 
-def drawn(boxes: Sequence[Box], lines: Sequence[Line], width: int) -> list[str] | None:
-    """`boxes`: each before all that lines lead to from it. None when that needs more columns, or is too tangled."""
+def draw(boxes: Sequence[Box], lines: Sequence[LabeledLine], width: int) -> list[str] | None:
+    """Draw a graph. None if it needs more than `width` columns, or if lines cannot be told apart.
+
+    `boxes`: in topological order.
+    """
     known = {box.name: box for box in boxes}
     lines = [line for line in lines if line.source in known and line.target in known]
-    widths = {box.name: max(len(cut(text)) for text in box.lines) + 4 for box in boxes}
-    found = graph_layout.layered(widths, [(line.source, line.target, len(line.label)) for line in lines], width)
+    widths = {box.name: max(len(truncate(text)) for text in box.lines) + 4 for box in boxes}
+    found = graph_layout.lay_out(widths, [(line.source, line.target, len(line.label)) for line in lines], width)
     if not found:
         return None
     canvas = _Canvas()
@@ -48,13 +51,13 @@ def drawn(boxes: Sequence[Box], lines: Sequence[Line], width: int) -> list[str] 
             return None
         height = max((len(known[place.name].lines) for place in layer if place.name), default=1) + 2
         for place in layer:
-            _stand(canvas, place, known.get(place.name), range(top, top + height), nets)
-        top = _join(canvas, layer, nets, top + height, labels)
+            _draw_box(canvas, place, known.get(place.name), range(top, top + height), nets)
+        top = _draw_lines(canvas, layer, nets, top + height, labels)
     under = [f"{source} → {target}  {label}" for (source, target), label in labels.items()]
     return [*canvas.lines(), *([""] if under else []), *under]
 
 
-def cut(text: str, most: int = MOST) -> str:
+def truncate(text: str, most: int = MAX_TEXT) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -79,7 +82,7 @@ class _Canvas:
         ]
 
 
-def _stand(canvas: _Canvas, place: Place, box: Box | None, rows: range, nets: Sequence[Net]) -> None:
+def _draw_box(canvas: _Canvas, place: LayoutNode, box: Box | None, rows: range, nets: Sequence[Net]) -> None:
     if box is None:
         for row in rows:
             canvas.put(row, place.x, "│")
@@ -88,7 +91,7 @@ def _stand(canvas: _Canvas, place: Place, box: Box | None, rows: range, nets: Se
     corner, flat, end, side, foot, heel = _DASHED if box.dashed else _SOLID
     canvas.put(rows[0], left, corner + flat * inner + end)
     for at, row in enumerate(rows[1:-1]):
-        text = cut(box.lines[at]) if at < len(box.lines) else ""
+        text = truncate(box.lines[at]) if at < len(box.lines) else ""
         canvas.put(row, left, f"{side} {text.ljust(inner - 2)} {side}")
     canvas.put(rows[-1], left, foot + flat * inner + heel)
     for net in nets:
@@ -97,15 +100,15 @@ def _stand(canvas: _Canvas, place: Place, box: Box | None, rows: range, nets: Se
                 canvas.put(rows[-1], column, "┬")
 
 
-def _join(
-    canvas: _Canvas, layer: Sequence[Place], nets: Sequence[Net], top: int, labels: dict[tuple[str, str], str]
+def _draw_lines(
+    canvas: _Canvas, layer: Sequence[LayoutNode], nets: Sequence[Net], top: int, labels: dict[tuple[str, str], str]
 ) -> int:
-    """Draws what is below a layer, and says where the next one begins. Labels that found their place are taken."""
+    """Draw the lines below a layer and return the row where the next layer begins. Removes the labels it has drawn."""
     if not nets:
         return top
-    leaving = _leaving(layer, labels)
+    leaving = _labels_at_start(layer, labels)
     rows = graph_edges.rows_of(nets)
-    if leaving:  # a row of their own
+    if leaving:  # these labels get their own row
         for net in nets:
             for column, place in net.tops.items():
                 canvas.put(top, column, "│")
@@ -113,7 +116,7 @@ def _join(
                 if line is not None:
                     canvas.put(top, column + 2, labels.pop(line))
         top += 1
-    for (row, column), character in graph_edges.characters(nets, rows).items():
+    for (row, column), character in graph_edges.render(nets, rows).items():
         canvas.put(top + row, column, character)
     top += rows
     for net in nets:
@@ -121,37 +124,39 @@ def _join(
             canvas.put(top, column, "▼" if place.name else "│")
     for net in nets:
         for column, place in net.bottoms.items():
-            lines = [line for line in _ends(place, labels) if len(place.above) == 1]
+            lines = [line for line in _labeled_lines_to(place, labels) if len(place.above) == 1]
             if len(lines) == 1 and canvas.is_free(top, column + 1, len(labels[lines[0]]) + 2):
                 canvas.put(top, column + 2, labels.pop(lines[0]))
     return top + 1
 
 
-def _leaving(layer: Sequence[Place], labels: Mapping[tuple[str, str], str]) -> dict[int, tuple[str, str]]:
-    """Lines whose label stands where they begin: the only ones of a place, that meet others where they end."""
+def _labels_at_start(layer: Sequence[LayoutNode], labels: Mapping[tuple[str, str], str]) -> dict[int, tuple[str, str]]:
+    """Lines whose label is drawn at their start: the only line of a place, if it meets others at its end."""
     found = {}
     for place in layer:
         if len(place.below) == 1 and len(place.below[0].above) > 1:
-            lines = _ends(place.below[0], labels, through=place)
+            lines = _labeled_lines_to(place.below[0], labels, through=place)
             if len(lines) == 1:
                 found[id(place)] = lines[0]
     return found
 
 
-def _ends(place: Place, labels: Mapping[tuple[str, str], str], through: Place | None = None) -> list[tuple[str, str]]:
-    """Lines with a label that come to a place, by way of one above it or of all."""
-    sources = {_source(above) for above in place.above if through is None or above is through}
-    target = _target(place)
+def _labeled_lines_to(
+    place: LayoutNode, labels: Mapping[tuple[str, str], str], through: LayoutNode | None = None
+) -> list[tuple[str, str]]:
+    """Labeled lines that end at a place: those through one place above it, or all."""
+    sources = {_source_of(above) for above in place.above if through is None or above is through}
+    target = _target_of(place)
     return [(source, target) for source in sources if (source, target) in labels]
 
 
-def _source(place: Place) -> str:
+def _source_of(place: LayoutNode) -> str:
     while not place.name:
         place = place.above[0]
     return place.name
 
 
-def _target(place: Place) -> str:
+def _target_of(place: LayoutNode) -> str:
     while not place.name:
         place = place.below[0]
     return place.name

@@ -1,5 +1,4 @@
-"""Lines between two layers of boxes: which go together, in which row each turns, and the characters they are made of.
-Pure."""
+"""Lines between two layers of boxes: how they are grouped, the row where each turns, and their characters. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from mizzen.cli.models.graph_layout import Place
+from mizzen.cli.models.graph_layout import LayoutNode
 
 UP, DOWN, LEFT, RIGHT = 1, 2, 4, 8
 _CHARACTERS: Final = {
@@ -16,20 +15,20 @@ _CHARACTERS: Final = {
     LEFT | RIGHT | UP: "┴", UP | DOWN | LEFT | RIGHT: "┼",
 }  # fmt: skip
 _PORTS: Final = ((0, 0), (-1, 1), (1, -1), (-2, 2), (2, -2))
-"""Where lines of a tangle leave and enter boxes, from the middle: tried until no two are in each other's way."""
+"""Offsets from the middle where tangled lines leave and enter boxes: tried until no two lines collide."""
 _NEAR: Final = 2
-"""Columns by which a line may miss the middle of a box, if that makes it straight."""
+"""Columns by which a line may miss the middle of a box if that makes it straight."""
 
 
 @dataclass(slots=True)
 class Net:
-    """Lines that are drawn as one: from one place to several, or from several to one."""
+    """Lines drawn as one: from one place to several, or from several to one."""
 
-    tops: dict[int, Place] = field(default_factory=dict)
+    tops: dict[int, LayoutNode] = field(default_factory=dict)
     """By column."""
-    bottoms: dict[int, Place] = field(default_factory=dict)
+    bottoms: dict[int, LayoutNode] = field(default_factory=dict)
     row: int = -1
-    """Where it turns; -1: it does not."""
+    """The row where it turns; -1 if it does not."""
 
     @property
     def straight(self) -> bool:
@@ -40,12 +39,12 @@ class Net:
         return sorted({*self.tops, *self.bottoms})
 
 
-def nets_of(upper: Sequence[Place]) -> list[Net] | None:
-    """All lines below a layer, with a row for each that turns. None when they cannot be drawn apart."""
-    groups = _groups(upper)
+def nets_of(upper: Sequence[LayoutNode]) -> list[Net] | None:
+    """All lines below a layer, with a row for each that turns. None if some would overlap."""
+    groups = _group_places(upper)
     for ports in _PORTS:
-        nets = [net for tops, bottoms in groups for net in _nets(tops, bottoms, ports)]
-        if _arranged(nets):
+        nets = [net for tops, bottoms in groups for net in _nets_of_group(tops, bottoms, ports)]
+        if _assign_rows(nets):
             return nets
     return None
 
@@ -54,18 +53,18 @@ def rows_of(nets: Iterable[Net]) -> int:
     return max((net.row + 1 for net in nets), default=0)
 
 
-def characters(nets: Sequence[Net], rows: int) -> dict[tuple[int, int], str]:
-    """By row and column."""
+def render(nets: Sequence[Net], rows: int) -> dict[tuple[int, int], str]:
+    """The characters of all lines, by row and column."""
     cells: dict[tuple[int, int], list[int]] = {}
     for net in nets:
-        for cell, bits in _bits(net, rows).items():
+        for cell, bits in _bits_of(net, rows).items():
             cells.setdefault(cell, []).append(bits)
-    return {cell: _character(bits) for cell, bits in cells.items()}
+    return {cell: _character_of(bits) for cell, bits in cells.items()}
 
 
-def _groups(upper: Sequence[Place]) -> list[tuple[list[Place], list[Place]]]:
-    """Places that are joined, directly or through others: those above, and those below."""
-    groups: list[tuple[list[Place], list[Place]]] = []
+def _group_places(upper: Sequence[LayoutNode]) -> list[tuple[list[LayoutNode], list[LayoutNode]]]:
+    """Connected places, directly or through others, as (above, below)."""
+    groups: list[tuple[list[LayoutNode], list[LayoutNode]]] = []
     for place in upper:
         if not place.below:
             continue
@@ -78,32 +77,33 @@ def _groups(upper: Sequence[Place]) -> list[tuple[list[Place], list[Place]]]:
     return groups
 
 
-def _nets(tops: Sequence[Place], bottoms: Sequence[Place], ports: tuple[int, int]) -> list[Net]:
+def _nets_of_group(tops: Sequence[LayoutNode], bottoms: Sequence[LayoutNode], ports: tuple[int, int]) -> list[Net]:
     if len(tops) == 1:
-        return [Net({_aligned(tops[0], bottoms): tops[0]}, {place.x: place for place in bottoms})]
+        return [Net({_aligned_column(tops[0], bottoms): tops[0]}, {place.x: place for place in bottoms})]
     if len(bottoms) == 1:
-        return [Net({place.x: place for place in tops}, {_aligned(bottoms[0], tops): bottoms[0]})]
+        return [Net({place.x: place for place in tops}, {_aligned_column(bottoms[0], tops): bottoms[0]})]
     leaves, enters = ports
     return [
-        Net({_port(place, leaves): place}, {_port(below, enters): below for below in place.below}) for place in tops
+        Net({_port_column(place, leaves): place}, {_port_column(below, enters): below for below in place.below})
+        for place in tops
     ]
 
 
-def _aligned(place: Place, others: Sequence[Place]) -> int:
-    """The column of one that it is joined with, if that is near its own: the line is straight then."""
+def _aligned_column(place: LayoutNode, others: Sequence[LayoutNode]) -> int:
+    """The column of a connected place, if it is near enough to make the line straight; else its own column."""
     near = [other.x for other in others if abs(other.x - place.x) <= _NEAR]
     return near[0] if near and place.name and place.x not in near else place.x
 
 
-def _port(place: Place, by: int) -> int:
+def _port_column(place: LayoutNode, by: int) -> int:
     return place.x + by if place.name else place.x
 
 
-def _arranged(nets: Sequence[Net]) -> bool:
-    """Gives a row to each net that turns. False when two are in each other's way, wherever they turn."""
+def _assign_rows(nets: Sequence[Net]) -> bool:
+    """Assign a row to each net that turns. False if two nets collide wherever they turn."""
     before: dict[int, set[int]] = {}
     for at, net in enumerate(nets):
-        # In one column, what comes from above has to turn before what goes on below begins.
+        # In one column, a line from above must turn before a line to below begins.
         before[at] = {
             other for other, each in enumerate(nets) if other != at and not each.tops.keys().isdisjoint(net.bottoms)
         }
@@ -115,14 +115,14 @@ def _arranged(nets: Sequence[Net]) -> bool:
         for at in free:
             del waiting[at]
             if not nets[at].straight:
-                nets[at].row = _row(nets, at, before[at])
+                nets[at].row = _first_free_row(nets, at, before[at])
             elif before[at]:
                 return False
     return True
 
 
-def _row(nets: Sequence[Net], at: int, before: Iterable[int]) -> int:
-    """The first that is below all it has to be below, and free."""
+def _first_free_row(nets: Sequence[Net], at: int, before: Iterable[int]) -> int:
+    """The first free row below all rows in `before`."""
     first, last = nets[at].columns[0], nets[at].columns[-1]
     row = max((nets[other].row + 1 for other in before), default=0)
     while any(
@@ -134,7 +134,7 @@ def _row(nets: Sequence[Net], at: int, before: Iterable[int]) -> int:
     return row
 
 
-def _bits(net: Net, rows: int) -> Mapping[tuple[int, int], int]:
+def _bits_of(net: Net, rows: int) -> Mapping[tuple[int, int], int]:
     found: dict[tuple[int, int], int] = {}
 
     def add(row: int, column: int, bits: int) -> None:
@@ -158,9 +158,9 @@ def _bits(net: Net, rows: int) -> Mapping[tuple[int, int], int]:
     return found
 
 
-def _character(bits: Sequence[int]) -> str:
+def _character_of(bits: Sequence[int]) -> str:
     if len(bits) == 2 and set(bits) == {UP | DOWN, LEFT | RIGHT}:
-        return "│"  # two that only cross: one goes behind the other
+        return "│"  # two lines that only cross: one passes behind the other
     joined = 0
     for each in bits:
         joined |= each

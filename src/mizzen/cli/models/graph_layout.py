@@ -1,7 +1,6 @@
-"""Where the boxes of a graph stand on a terminal: in layers from top to bottom, in an order with few crossings, and as
-near as may be to what they are joined with. Pure.
+"""Layout of a graph's boxes on a terminal: layers from top to bottom, with few crossings and short lines. Pure.
 
-A line that spans several layers goes through a place of its own in each of those between.
+A line that spans several layers passes through a place of its own in each layer between.
 """
 
 from __future__ import annotations
@@ -12,43 +11,42 @@ from itertools import combinations, pairwise
 from typing import Final
 
 GAP: Final = 3
-"""Columns from one box to the next, at least."""
+"""Minimum columns between two boxes."""
 _SWEEPS: Final = 4
-"""How often the order of layers is looked at, downwards and upwards."""
+"""Ordering sweeps, downward and upward."""
 _PASSES: Final = 8
-"""How often boxes move towards what they are joined with."""
+"""Passes that move boxes toward their neighbors."""
 
 
 @dataclass(slots=True, eq=False)
-class Place:
-    """A box, or where a line goes through."""
+class LayoutNode:
+    """A box, or a point that a line passes through."""
 
     name: str
-    """Empty: a line goes through."""
+    """Empty: a line passes through."""
     width: int
-    """An odd number, so that there is a middle."""
+    """Odd, so that there is a middle column."""
     room: int = 0
-    """Columns that are needed to the right of the middle, for a label."""
-    above: list[Place] = field(default_factory=list)
-    below: list[Place] = field(default_factory=list)
+    """Columns needed to the right of the middle, for a label."""
+    above: list[LayoutNode] = field(default_factory=list)
+    below: list[LayoutNode] = field(default_factory=list)
     x: int = 0
-    """Of the middle."""
+    """Column of the middle."""
 
     @property
     def half(self) -> int:
         return self.width // 2
 
 
-Layers = list[list[Place]]
+Layers = list[list[LayoutNode]]
 
 
-def layered(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], most: int) -> Layers | None:
-    """Places in the order in which they are drawn, and where each stands. None when they need more than `most` columns.
+def lay_out(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], most: int) -> Layers | None:
+    """Layers of places in drawing order, with their columns. None if they need more than `most` columns.
 
-    `widths`: of each box by its name, each before all that lines lead to from it. `lines`: from, to, and the length of
-    the label.
+    `widths`: width of each box by name, in topological order. `lines`: source, target, and length of the label.
     """
-    layers = _layers(widths, lines, most)
+    layers = _build_layers(widths, lines, most)
     if layers is None:
         return None
     _order(layers)
@@ -57,22 +55,22 @@ def layered(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], mo
     for layer in layers:
         for place in layer:
             place.x -= left
-    return layers if all(_end(layer) <= most for layer in layers) else None
+    return layers if all(_right_edge(layer) <= most for layer in layers) else None
 
 
-def _layers(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], most: int) -> Layers | None:
+def _build_layers(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], most: int) -> Layers | None:
     depths = dict.fromkeys(widths, 0)
     targets: dict[str, list[str]] = {name: [] for name in widths}
     for source, target, _ in lines:
         targets[source].append(target)
-    for name in widths:  # all lines to it come from those before
+    for name in widths:  # in topological order, so depths[name] is final here
         for target in targets[name]:
             depths[target] = max(depths[target], depths[name] + 1)
     layers: Layers = [[] for _ in range(max(depths.values(), default=-1) + 1)]
     needed = [0] * len(layers)
     boxes = {}
     for name, width in widths.items():
-        boxes[name] = Place(name, width | 1)
+        boxes[name] = LayoutNode(name, width | 1)
         layers[depths[name]].append(boxes[name])
         needed[depths[name]] += width + GAP
     if any(columns > most + GAP for columns in needed):
@@ -80,10 +78,10 @@ def _layers(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], mo
     for source, target, label in lines:
         last = boxes[source]
         for depth in range(depths[source] + 1, depths[target]):
-            through = Place("", 1)
+            through = LayoutNode("", 1)
             layers[depth].append(through)
             needed[depth] += 1 + GAP
-            if needed[depth] > most + GAP:  # before there are more of them than anybody could draw
+            if needed[depth] > most + GAP:  # stop before there are too many to draw
                 return None
             _join(last, through, label)
             last = through
@@ -91,7 +89,7 @@ def _layers(widths: Mapping[str, int], lines: Sequence[tuple[str, str, int]], mo
     return layers
 
 
-def _join(above: Place, below: Place, label: int) -> None:
+def _join(above: LayoutNode, below: LayoutNode, label: int) -> None:
     above.below.append(below)
     below.above.append(above)
     for place in (above, below):
@@ -99,8 +97,8 @@ def _join(above: Place, below: Place, label: int) -> None:
 
 
 def _order(layers: Layers) -> None:
-    """By the mean place of what each is joined with, down and up, and the best of all that is seen."""
-    best, fewest = [list(layer) for layer in layers], _crossings(layers)
+    """Order layers by the barycenter of neighbors, down and up, and keep the order with the fewest crossings."""
+    best, fewest = [list(layer) for layer in layers], _count_crossings(layers)
     for sweep in range(2 * _SWEEPS):
         if not fewest:
             break
@@ -110,13 +108,13 @@ def _order(layers: Layers) -> None:
             means = {id(place): _mean([places[id(one)] for one in (place.above if down else place.below)])
                      for place in layer}  # fmt: skip
             layer.sort(key=lambda place: (means[id(place)], places[id(place)]))
-        found = _crossings(layers)
+        found = _count_crossings(layers)
         if found < fewest:
             best, fewest = [list(layer) for layer in layers], found
     layers[:] = best
 
 
-def _crossings(layers: Layers) -> int:
+def _count_crossings(layers: Layers) -> int:
     count = 0
     for upper, lower in pairwise(layers):
         places = {id(place): at for at, place in enumerate(lower)}
@@ -131,26 +129,28 @@ def _mean(values: Sequence[float]) -> float:
 
 def _move(layers: Layers) -> None:
     for layer in layers:
-        starts = _starts(layer)
+        starts = _tight_columns(layer)
         for place, start in zip(layer, starts, strict=True):
             place.x = start - starts[-1] // 2
     for number in range(_PASSES):
         down = number % 2 == 0
         for layer in layers if down else reversed(layers):
-            _settle(layer, [_wanted(place, down=down, both=number >= _PASSES - 2) for place in layer])
+            _settle(layer, [_wanted_column(place, down=down, both=number >= _PASSES - 2) for place in layer])
 
 
-def _wanted(place: Place, *, down: bool, both: bool) -> float:
+def _wanted_column(place: LayoutNode, *, down: bool, both: bool) -> float:
     near = [*place.above, *place.below] if both else place.above if down else place.below
     return _mean([other.x for other in near]) if near else place.x
 
 
-def _settle(layer: list[Place], wanted: Sequence[float]) -> None:
-    """Each as near to where it wants to be as its neighbours allow: those that are in each other's way go together to
-    the mean of what they want."""
-    starts = _starts(layer)
+def _settle(layer: list[LayoutNode], wanted: Sequence[float]) -> None:
+    """Move each place as near to its wanted column as its neighbors allow.
+
+    Places that collide move together, to the mean of their wanted columns.
+    """
+    starts = _tight_columns(layer)
     groups: list[tuple[float, int]] = []
-    """Sum and number of those that go together."""
+    """Sum of the shifts and number of places that move together."""
     for want, start in zip(wanted, starts, strict=True):
         total, count = want - start, 1
         while groups and groups[-1][0] / groups[-1][1] > total / count:
@@ -162,14 +162,14 @@ def _settle(layer: list[Place], wanted: Sequence[float]) -> None:
         place.x = start + shift
 
 
-def _starts(layer: Sequence[Place]) -> list[int]:
-    """Middles, when all stand as near to each other as they may."""
+def _tight_columns(layer: Sequence[LayoutNode]) -> list[int]:
+    """Middle columns of the tightest packing."""
     starts = [0]
     for one, other in pairwise(layer):
         apart = max(one.half + GAP + other.half, one.room + 2)
-        starts.append(starts[-1] + apart + apart % 2)  # so that there is a column in the middle between two
+        starts.append(starts[-1] + apart + apart % 2)  # even, so that there is a middle column between two places
     return starts
 
 
-def _end(layer: Sequence[Place]) -> int:
+def _right_edge(layer: Sequence[LayoutNode]) -> int:
     return max((place.x + max(place.half + 1, place.room) for place in layer), default=0)

@@ -1,8 +1,7 @@
-"""The group graph: what a graph looks like, what it does with a request, and what its bandits have learnt."""
+"""The group `mizzen graph`: drawings of graphs, traces of requests, and the state of bandits."""
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -12,7 +11,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group
-from mizzen.cli.models.deploy import read_data
+from mizzen.cli.models.deploy import DataOption, read_data
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
@@ -21,9 +20,9 @@ if TYPE_CHECKING:
 
     from mizzen.sdk.client import AsyncPlane
 
-_WIDE: Final = 120
-"""Columns where nobody looks."""
-_PATIENCE: Final = 1.0
+_DEFAULT_WIDTH: Final = 120
+"""Columns if stdout is not a terminal."""
+_TIMEOUT: Final = 1.0
 
 graph = Group(
     name="graph",
@@ -31,18 +30,20 @@ graph = Group(
     no_args_is_help=True,
 )
 
-GraphArgument = Annotated[str, typer.Argument(metavar="NAME", help="The MLGraph.", autocompletion=completions.graphs)]
+GraphArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="Name of the MLGraph.", autocompletion=completions.graphs)
+]
 
 
 @graph.command("show")
 def show(
     name: GraphArgument,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw it anew every 2 s; q or Ctrl-C ends it.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw every 2 s; press q or Ctrl-C to quit.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Draw a graph: its nodes, whether they are ready, what they call, and what passes between them.
+    """Draw a graph: its nodes, their readiness, what they call, and the traffic between them.
 
     \b
     Example:
@@ -50,29 +51,24 @@ def show(
       mizzen graph show experiment --watch
     """
     if watch and form is Format.TABLE and sys.stdout.isatty():
-        _watch(name, namespace, data_dir)
+        call(data_dir, lambda plane: _watch(plane, name), namespace, patience=_TIMEOUT)
         return
     view = call(data_dir, lambda plane: plane.graph(name), namespace)
-    if form is not Format.TABLE:
-        output.data(view, form)
-        return
     from mizzen.cli.models import graph_views
 
-    for line in graph_views.shown(view, shutil.get_terminal_size((_WIDE, 24)).columns):
-        output.say(line)
+    width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
+    output.write_lines(view, form, graph_views.render_graph(view, width))
 
 
 @graph.command("explain")
 def explain(
     name: GraphArgument,
-    text: Annotated[
-        str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
-    ],
+    text: DataOption,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Send a request through a graph and show the way it took, how long each call took, and what it gave.
+    """Send a request through a graph and show its path, the time of each call, and the outputs.
 
     \b
     Example:
@@ -80,68 +76,56 @@ def explain(
       mizzen graph explain experiment --data @request.json -o json
     """
     inputs = read_data(text)
-    told = call(data_dir, lambda plane: plane.explain_graph(name, inputs), namespace)
-    if form is not Format.TABLE:
-        output.data(told, form)
-    else:
-        from mizzen.cli.models import graph_views
+    trace = call(data_dir, lambda plane: plane.explain_graph(name, inputs), namespace)
+    from mizzen.cli.models import graph_views
 
-        for line in graph_views.explained(name, told):
-            output.say(line)
-    if "error" in told:
+    output.write_lines(trace, form, graph_views.render_trace(name, trace))
+    if "error" in trace:
         from mizzen.sdk.connection import transport
 
-        raise transport.error_of(told["code"], str(told["error"]))
+        raise transport.error_of(trace["code"], str(trace["error"]))
 
 
 @graph.command("state")
 def state(
     name: GraphArgument,
-    user: Annotated[str | None, typer.Option(help="What is known of this user.")] = None,
+    user: Annotated[str | None, typer.Option(help="Show the state of this user.")] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show what the bandits of a graph have learnt, and how well each version does at each node.
+    """Show what the bandits of a graph have learned, and how well each version does at each node.
 
     \b
     Example:
       mizzen graph state experiment
       mizzen graph state experiment --user ann -o json
     """
-    told = call(data_dir, lambda plane: plane.graph_state(name, user=user), namespace)
+    learned = call(data_dir, lambda plane: plane.graph_state(name, user=user), namespace)
     if form is not Format.TABLE:
-        output.data(told, form)
+        output.write_data(learned, form)
         return
     from mizzen.cli.models import graph_views
 
-    tables = list(graph_views.learnt(told))
+    tables = list(graph_views.build_state_tables(learned))
     for at, (title, titles, rows) in enumerate(tables):
-        output.say(f"\n{title}" if at else title)
-        output.table(titles, rows)
+        output.write(f"\n{title}" if at else title)
+        output.write_table(titles, rows)
     if not tables:
-        output.note(f"{name} has no bandit, and no feedback came; 'mizzen explain mlgraph.dag.route.mab' tells of them")
+        output.note(
+            f"{name} has no bandits and no feedback yet; 'mizzen explain mlgraph.dag.route.mab' describes bandits"
+        )
 
 
-def _watch(name: str, namespace: str | None, data_dir: Any) -> None:
-    from mizzen.sdk.connection import locate
-
-    place = locate.find(data_dir=data_dir)
+async def _watch(plane: AsyncPlane, name: str) -> None:
     from mizzen.cli.plane import live_screen
-    from mizzen.sdk.client import AsyncPlane
 
-    async def session() -> None:
-        async with AsyncPlane(
-            place, namespace=namespace or "default", patience=_PATIENCE, on_warning=output.warn
-        ) as plane:
-            await _known(plane, name)
-            await live_screen.redraw(plane, lambda: plane.graph(name), _screen)
-
-    asyncio.run(session())
+    await _check_exists(plane, name)
+    await live_screen.redraw(plane, lambda: plane.graph(name), _screen)
 
 
-async def _known(plane: AsyncPlane, name: str) -> None:
-    """NotFound, before the screen is taken. A plane that is away is waited for there."""
+async def _check_exists(plane: AsyncPlane, name: str) -> None:
+    """Raise NotFound before the screen is cleared. If the plane is away, the screen waits for it."""
     try:
         await plane.graph(name)
     except errors.Unavailable:
@@ -154,5 +138,7 @@ def _screen(view: dict[str, Any] | None, trouble: str, width: int) -> Renderable
     from mizzen.cli.models import graph_views
 
     lines = [trouble] if trouble else []
-    lines += graph_views.shown(view, width) if view is not None else []
-    return Text("\n".join(map(output.shown, lines)), no_wrap=True, overflow="crop", style="dim" if trouble else "")
+    lines += graph_views.render_graph(view, width) if view is not None else []
+    return Text(
+        "\n".join(map(output.escape_controls, lines)), no_wrap=True, overflow="crop", style="dim" if trouble else ""
+    )

@@ -1,4 +1,4 @@
-"""The groups model and alias, as the /model API has them."""
+"""The groups `mizzen model` and `mizzen alias`, over the /model API."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ alias = Group(
 @model.command("create")
 def create_model(
     *,
-    name: Annotated[str, typer.Argument(help="Its name: lower-case letters, digits and '-'.")],
-    framework: Annotated[str | None, typer.Option(help="Of versions that do not name their own.")] = None,
+    name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and '-'.")],
+    framework: Annotated[str | None, typer.Option(help="Framework of versions that do not name one.")] = None,
     labels: Labels = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
@@ -43,18 +43,18 @@ def create_model(
     Example:
       mizzen model create iris --framework sklearn --label team=vision
     """
-    given = object_arguments.pairs(labels or [], "--label")
+    pairs = object_arguments.parse_pairs(labels or [], "--label")
     try:
-        made = call(data_dir, lambda plane: plane.create_model(name, framework=framework, labels=given), namespace)
+        created = call(data_dir, lambda plane: plane.create_model(name, framework=framework, labels=pairs), namespace)
     except errors.AlreadyExists as error:
         hint = error.hint or f"'mizzen version add {name} PATH' adds a version to it"
         raise errors.AlreadyExists(error.message, hint=hint) from error
-    output.outcome(made, form, f"model {name} created")
+    output.write_outcome(created, form, f"model {name} created")
 
 
 @model.command("list")
 def list_models(
-    selector: Annotated[str | None, typer.Option("--selector", "-l", help="By labels: team=vision.")] = None,
+    selector: Annotated[str | None, typer.Option("--selector", "-l", help="Labels: team=vision.")] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -66,15 +66,8 @@ def list_models(
       mizzen model list -l team=vision
     """
     items = call(data_dir, lambda plane: plane.list_models(selector), namespace)
-    if form is not Format.TABLE:
-        output.data({"items": items}, form)
-    elif not items:
-        output.note("no models")
-    else:
-        output.table(
-            ("NAME", "CURRENT", "FRAMEWORK", "AGE"),
-            ((*_texts(item, "name", "current", "framework"), output.age(item.get("createdAt"))) for item in items),
-        )
+    rows = ((*_cells(each, "name", "current", "framework"), output.format_age(each.get("createdAt"))) for each in items)
+    output.write_rows(items, ("NAME", "CURRENT", "FRAMEWORK", "AGE"), rows, "no models", form)
 
 
 @model.command("describe")
@@ -84,7 +77,7 @@ def describe_model(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show a model with its versions, aliases and servers, and who changed it last.
+    """Show a model with its versions, aliases, servers and latest changes.
 
     \b
     Example:
@@ -93,27 +86,27 @@ def describe_model(
     if form is Format.TABLE:
         describe("model", name, namespace, data_dir)
     else:
-        output.data(call(data_dir, lambda plane: plane.describe_model(name), namespace), form)
+        output.write_data(call(data_dir, lambda plane: plane.describe_model(name), namespace), form)
 
 
 @model.command("delete")
 def delete_model(
     *,
     name: ModelArgument,
-    cascade: Annotated[bool, typer.Option("--cascade", help="End all that serves it first.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until all of it is gone.")] = True,
+    cascade: Annotated[bool, typer.Option("--cascade", help="Stop its servers first.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all of it is gone.")] = True,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Delete a model with its versions. Its history stays.
+    """Delete a model and its versions. Its history is kept.
 
     \b
     Example:
       mizzen model delete iris --cascade
     """
     call(data_dir, lambda plane: plane.delete_model(name, cascade=cascade, wait=wait), namespace)
-    output.outcome(
+    output.write_outcome(
         {"name": name, "deleted": True, "gone": wait}, form, f"model {name} {'is gone' if wait else 'deleted'}"
     )
 
@@ -123,7 +116,7 @@ def set_alias(
     *,
     model_name: ModelArgument,
     name: Annotated[
-        str, typer.Argument(metavar="ALIAS", help="The alias, such as prod.", autocompletion=completions.aliases)
+        str, typer.Argument(metavar="ALIAS", help="Alias, such as prod.", autocompletion=completions.aliases)
     ],
     number: VersionArgument,
     force: Force = False,
@@ -131,14 +124,14 @@ def set_alias(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Let an alias stand for a version; calls follow as soon as that version is ready.
+    """Point an alias at a version; calls follow as soon as that version is ready.
 
     \b
     Example:
       mizzen alias set iris prod 2
     """
     call(data_dir, lambda plane: plane.alias(model_name, name, number, force=force), namespace)
-    output.outcome(
+    output.write_outcome(
         {"model": model_name, "alias": name, "version": number}, form, f"{model_name}@{name} is version {number}"
     )
 
@@ -150,7 +143,7 @@ def list_aliases(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """List the aliases of a model, and the version each stands for.
+    """List the aliases of a model and their versions.
 
     \b
     Example:
@@ -158,26 +151,26 @@ def list_aliases(
     """
     found = call(data_dir, lambda plane: plane.describe_model(model_name), namespace)
     items = [{"alias": name, "version": number} for name, number in sorted((found.get("aliases") or {}).items())]
-    output.listing(items, ("alias", "version"), f"{model_name} has no aliases", form)
+    output.write_list(items, ("alias", "version"), f"{model_name} has no aliases", form)
 
 
 @alias.command("delete")
 def delete_alias(
     model_name: ModelArgument,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias.", autocompletion=completions.aliases)],
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="Alias.", autocompletion=completions.aliases)],
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Remove an alias.
+    """Delete an alias.
 
     \b
     Example:
       mizzen alias delete iris prod
     """
     call(data_dir, lambda plane: plane.delete_alias(model_name, name), namespace)
-    output.outcome({"model": model_name, "alias": name, "deleted": True}, form, f"{model_name}@{name} deleted")
+    output.write_outcome({"model": model_name, "alias": name, "deleted": True}, form, f"{model_name}@{name} deleted")
 
 
-def _texts(item: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
+def _cells(item: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
     return tuple("" if item.get(key) is None else str(item[key]) for key in keys)

@@ -1,4 +1,4 @@
-"""A version on its way to the plane: what is shown of it on a terminal, and what is told when it is interrupted."""
+"""Progress of registering a version: a bar on a terminal, and a summary if it is interrupted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
 _PAUSE: Final = 0.5
-"""Seconds until a plane has noticed that its caller is gone."""
+"""Seconds after which the plane has noticed that its caller is gone."""
 
 
-class Sending:
-    """What is not sent from here is only waited for: the plane reads files of its own machine, and fetches, itself."""
+class UploadProgress:
+    """Progress of one version. Some sources are not uploaded: the plane reads its own files and fetches URLs itself."""
 
     def __init__(self, model: str, source: Path | Mapping[str, Any]) -> None:
         self._model = model
@@ -36,40 +36,40 @@ class Sending:
         self._done, self._total = sent, total
         if self._bar is None:
             return
-        description = f"sending {self._model}" if total and sent < total else f"the plane registers {self._model}"
-        self._bar.columns = _bar() if total and sent < total else _waiting()
+        description = f"uploading {self._model}" if total and sent < total else f"registering {self._model}"
+        self._bar.columns = _bar_columns() if total and sent < total else _spinner_columns()
         self._bar.update(self._bar.task_ids[0], description=description, completed=sent, total=total)
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def show(self) -> Iterator[None]:
         if sys.stderr is None or not sys.stderr.isatty():
             yield
             return
         from rich.console import Console
         from rich.progress import Progress
 
-        with Progress(*_waiting(), console=Console(stderr=True), transient=True) as self._bar:
-            self._bar.add_task(described(self._source), total=None)
+        with Progress(*_spinner_columns(), console=Console(stderr=True), transient=True) as self._bar:
+            self._bar.add_task(describe_source(self._source), total=None)
             yield
 
-    async def begin(self, plane: AsyncPlane) -> None:
-        """Which versions there are, so that `left` can tell a new one. Who may not see them is not hindered."""
+    async def remember_versions(self, plane: AsyncPlane) -> None:
+        """Remember the existing versions, so that `left` can find a new one, if the caller may read them."""
         try:
             self._before = await self._versions(plane)
         except errors.MizzenError:
             self._before = None
 
-    async def left(self, plane: AsyncPlane) -> str:
-        """What has become of it, when nobody waits any more."""
+    async def summary(self, plane: AsyncPlane) -> str:
+        """The state of the version after an interrupt."""
         if self._total and self._done < self._total:
-            return f"nothing is registered; the same command goes on from {100 * self._done // self._total}%"
+            return f"no version was registered; the same command continues from {100 * self._done // self._total}%"
         await asyncio.sleep(_PAUSE)
         try:
             new = sorted(await self._versions(plane) - self._before) if self._before is not None else None
         except errors.MizzenError:
             new = None
         if new is None:
-            return f"the plane may go on and register it; see 'mizzen version list {self._model}'"
+            return f"the plane may still register it; see 'mizzen version list {self._model}'"
         named = " and ".join(f"version {version}" for version in new)
         return f"{named} of {self._model} is registered" if new else f"no version of {self._model} was registered"
 
@@ -77,30 +77,30 @@ class Sending:
         return frozenset(str(item["version"]) for item in await plane.list_versions(self._model))
 
 
-def described(source: Path | Mapping[str, Any]) -> str:
-    """What is being done with a source before anything is sent, if it ever is: `reading /data/model (900.0 MB)`."""
+def describe_source(source: Path | Mapping[str, Any]) -> str:
+    """The step before any upload: `reading /data/model (900.0 MB)`."""
     if isinstance(source, Path):
-        return f"reading {source.absolute()}{_size(source)}"
-    return f"the plane fetches {source['git']['repo'] if 'git' in source else source['downloadURL']}"
+        return f"reading {source.absolute()}{_format_size_of(source)}"
+    return f"fetching {source['git']['repo'] if 'git' in source else source['downloadURL']}"
 
 
-def _size(path: Path) -> str:
+def _format_size_of(path: Path) -> str:
     from mizzen.blobs.fs import folders
 
     try:
         total = sum(place.stat().st_size for _, place in folders.files_of(path))
-    except (errors.MizzenError, OSError):  # whoever reads it says what is wrong
+    except (errors.MizzenError, OSError):  # the upload reports what is wrong
         return ""
-    return f" ({output.size(total)})"
+    return f" ({output.format_size(total)})"
 
 
-def _waiting() -> tuple[Any, ...]:
+def _spinner_columns() -> tuple[Any, ...]:
     from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
     return SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
 
 
-def _bar() -> tuple[Any, ...]:
+def _bar_columns() -> tuple[Any, ...]:
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
 
     return TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TransferSpeedColumn()

@@ -1,4 +1,4 @@
-"""The group version: code and files that never change again."""
+"""The group `mizzen version`: immutable code and files of a model."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import typer
 from mizzen import errors
 from mizzen.cli import interrupts, object_arguments, output
 from mizzen.cli.help_format import Group
-from mizzen.cli.models.upload_progress import Sending
+from mizzen.cli.models.upload_progress import UploadProgress
 from mizzen.cli.object_arguments import (
     Labels,
     ModelArgument,
     NoRequirements,
-    OneRequirement,
     PythonOption,
+    RequirementOption,
     RequirementsFile,
     VersionArgument,
 )
-from mizzen.cli.objects.describe import lines
+from mizzen.cli.objects.describe import describe_lines
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
 _OPTIONS: Final = {"downloadURL": "--url", "sha256sum": "--sha256", "git.repo": "--git", "git.ref": "--ref"}
-"""What the fields of a source are called here."""
+"""Options for the fields of a source."""
 _FIELDS: Final = re.compile("|".join(map(re.escape, _OPTIONS)))
 
 version = Group(
@@ -45,21 +45,21 @@ version = Group(
 def add_version(
     *,
     model_name: ModelArgument,
-    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="A file, a folder, or an archive.")] = None,
-    number: Annotated[str | None, typer.Option("--version", help="Default: the next number.")] = None,
+    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="File, folder or archive.")] = None,
+    number: Annotated[str | None, typer.Option("--version", help="Number or name [default: the next number].")] = None,
     git: Annotated[
-        str | None, typer.Option("--git", metavar="REPO", help="A git repository in place of a path.")
+        str | None, typer.Option("--git", metavar="REPO", help="Git repository to fetch instead of PATH.")
     ] = None,
-    ref: Annotated[str, typer.Option("--ref", help="Its branch, tag or commit.")] = "HEAD",
-    url: Annotated[str | None, typer.Option("--url", help="An http(s) address in place of a path.")] = None,
-    sha256: Annotated[str | None, typer.Option("--sha256", help="Of what is at the address.")] = None,
-    framework: Annotated[str | None, typer.Option(help="Default: the model's, or by the files.")] = None,
-    entrypoint: Annotated[str | None, typer.Option(help="What to load: module:object, or a file.")] = None,
+    ref: Annotated[str, typer.Option("--ref", help="Branch, tag or commit of the repository.")] = "HEAD",
+    url: Annotated[str | None, typer.Option("--url", help="http(s) URL to fetch instead of PATH.")] = None,
+    sha256: Annotated[str | None, typer.Option("--sha256", help="SHA-256 of the file at the URL.")] = None,
+    framework: Annotated[str | None, typer.Option(help="Framework [default: the model's, or detected].")] = None,
+    entrypoint: Annotated[str | None, typer.Option(help="Object or file to load: module:object, or a file.")] = None,
     training: Annotated[
-        bool, typer.Option("--training", help="It is code to be trained: what to load is still to be made.")
+        bool, typer.Option("--training", help="Register training code, whose model file does not exist yet.")
     ] = False,
     requirements: RequirementsFile = None,
-    requirement: OneRequirement = None,
+    requirement: RequirementOption = None,
     no_requirements: NoRequirements = False,
     python: PythonOption = None,
     labels: Labels = None,
@@ -67,7 +67,7 @@ def add_version(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Register a version of a model: code and files that never change again. It is not served yet.
+    """Register a version of a model: code and files, which never change. This does not serve it.
 
     \b
     Example:
@@ -75,14 +75,14 @@ def add_version(
       mizzen version add iris --git https://example.org/iris.git --ref v1.2 --entrypoint iris:predict
       mizzen version add iris --url https://example.org/iris.tar.gz --sha256 9f86d0…
     """
-    source = _source(path, git, ref, url, sha256)
-    given = object_arguments.pairs(labels or [], "--label")
-    required = object_arguments.required(requirements, requirement, none=no_requirements)
-    sending = Sending(model_name, source)
+    source = _parse_source(path, git, ref, url, sha256)
+    pairs = object_arguments.parse_pairs(labels or [], "--label")
+    required = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
+    sending = UploadProgress(model_name, source)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
-        await sending.begin(plane)
-        with sending.shown():
+        await sending.remember_versions(plane)
+        with sending.show():
             try:
                 return await plane.add_version(
                     model_name,
@@ -92,22 +92,22 @@ def add_version(
                     entrypoint=entrypoint,
                     requirements=required,
                     python=python,
-                    labels=given or None,
+                    labels=pairs or None,
                     training=training,
                     progress=sending.tell,
                 )
             except errors.NotFound as error:
                 if not error.message.startswith("Model/"):
                     raise
-                hint = f"'mizzen model create {model_name}' makes it; 'mizzen get models' lists what there is"
+                hint = f"'mizzen model create {model_name}' creates it; 'mizzen get models' lists models"
                 raise errors.NotFound(error.message, hint=hint) from error
             except (errors.Invalid, errors.AlreadyExists) as error:
-                raise _in_options(error) from error
+                raise _translate_fields(error) from error
 
-    with interrupts.told(lambda: call(data_dir, sending.left, namespace)):
+    with interrupts.report_interrupt(lambda: call(data_dir, sending.summary, namespace)):
         added = call(data_dir, work, namespace)
     done = "registered" if added["created"] else "was already registered"
-    output.outcome(added, form, f"version {added['version']} of {model_name} {done}")
+    output.write_outcome(added, form, f"version {added['version']} of {model_name} {done}")
 
 
 @version.command("list")
@@ -124,14 +124,8 @@ def list_versions(
       mizzen version list iris
     """
     items = call(data_dir, lambda plane: plane.list_versions(model_name), namespace)
-    if form is not Format.TABLE:
-        output.data({"items": items}, form)
-    elif not items:
-        output.note(f"{model_name} has no versions")
-    else:
-        output.table(
-            ("VERSION", "CURRENT", "FRAMEWORK", "FILES", "SIZE", "BY", "AGE"), (_version_row(item) for item in items)
-        )
+    titles = ("VERSION", "CURRENT", "FRAMEWORK", "FILES", "SIZE", "BY", "AGE")
+    output.write_rows(items, titles, map(_version_row, items), f"{model_name} has no versions", form)
 
 
 @version.command("describe")
@@ -142,7 +136,7 @@ def describe_version(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show a version: its files, where they are from, and whether it can be served.
+    """Show a version: its files, their source, and whether it can be served.
 
     \b
     Example:
@@ -154,13 +148,9 @@ def describe_version(
         return described, await plane.get("modelversions", str(described["name"]))
 
     described, resource = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.data(described, form)
-        return
-    for line in lines(resource, []):
-        output.say(line)
     halves = " and ".join(half for half in ("code", "data") if described["changed"][half])
-    output.say(f"Since the version before: {halves or 'no file'} changed")
+    changed = f"Since the version before: {halves or 'no file'} changed"
+    output.write_lines(described, form, (*describe_lines(resource, []), changed))
 
 
 @version.command("trust")
@@ -171,14 +161,14 @@ def trust_version(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Vouch for a version that somebody else added: its code and pickles may run. For admins of the model.
+    """Trust a version that another user added: its code and pickles may run. Requires admin on the model.
 
     \b
     Example:
       mizzen version trust iris 2
     """
     trusted = call(data_dir, lambda plane: plane.trust_version(model_name, number), namespace)
-    output.outcome(trusted, form, f"version {number} of {model_name} is trusted")
+    output.write_outcome(trusted, form, f"version {number} of {model_name} is trusted")
 
 
 @version.command("delete")
@@ -189,41 +179,47 @@ def delete_version(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Delete a version that is not served, current or aliased. Its number is never given again.
+    """Delete a version that is not served, current or aliased. Its number is never reused.
 
     \b
     Example:
       mizzen version delete iris 1
     """
     call(data_dir, lambda plane: plane.delete_version(model_name, number), namespace)
-    output.outcome(
+    output.write_outcome(
         {"model": model_name, "version": number, "deleted": True}, form, f"version {number} of {model_name} deleted"
     )
 
 
-def _source(path: Path | None, git: str | None, ref: str, url: str | None, sha256: str | None) -> Any:
+def _parse_source(path: Path | None, git: str | None, ref: str, url: str | None, sha256: str | None) -> Any:
     if sum(given is not None for given in (path, git, url)) != 1:
-        raise typer.BadParameter("give one of PATH, --git REPO and --url URL")
+        raise typer.BadParameter("give exactly one of PATH, --git REPO and --url URL")
     if url is not None:
         if sha256 is None:
-            raise typer.BadParameter("--url needs --sha256: what is fetched must be what you mean")
+            raise typer.BadParameter("--url needs --sha256, to verify the fetched file")
         return {"downloadURL": url, "sha256sum": sha256}
     return {"git": {"repo": git, "ref": ref}} if git is not None else path
 
 
-def _in_options(error: errors.MizzenError) -> errors.MizzenError:
-    """In the words of the command line, where the plane's are other ones."""
+def _translate_fields(error: errors.MizzenError) -> errors.MizzenError:
+    """The error with the names of options in place of API fields."""
 
-    def said(text: str) -> str:
+    def translate(text: str) -> str:
         return _FIELDS.sub(lambda found: _OPTIONS[found[0]], text)
 
-    faults = tuple(errors.Fault(said(fault.path), fault.message) for fault in error.faults)
-    return type(error)(said(error.message), hint=said(error.hint), faults=faults)
+    faults = tuple(errors.Fault(translate(fault.path), fault.message) for fault in error.faults)
+    return type(error)(translate(error.message), hint=translate(error.hint), faults=faults)
 
 
 def _version_row(item: Mapping[str, Any]) -> tuple[str, ...]:
     artifacts = item.get("artifacts") or []
     total = sum(artifact.get("size", 0) for artifact in artifacts)
     current = "yes" if item.get("current") else ""
-    shown = (str(item["version"]), current, str(item.get("framework") or ""), str(len(artifacts)), output.size(total))
-    return (*shown, str(item.get("createdBy") or ""), output.age(item.get("createdAt")))
+    shown = (
+        str(item["version"]),
+        current,
+        str(item.get("framework") or ""),
+        str(len(artifacts)),
+        output.format_size(total),
+    )
+    return (*shown, str(item.get("createdBy") or ""), output.format_age(item.get("createdAt")))

@@ -1,4 +1,4 @@
-"""apply, lint, diff: what files say, and what a plane has."""
+"""`mizzen apply`, `lint` and `diff`: manifests, and the objects of a plane."""
 
 from __future__ import annotations
 
@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.compare import Comparison, FileChange
 
 Files = Annotated[
-    list[str], typer.Option("--file", "-f", metavar="FILE|DIR|-", help="YAML or JSON; '-' is stdin. Repeatable.")
+    list[str],
+    typer.Option(
+        "--file", "-f", metavar="FILE|DIR|-", help="YAML or JSON file, or a folder; '-' is stdin. Repeatable."
+    ),
 ]
 
 
-class Home(StrEnum):
+class LintTarget(StrEnum):
     EMBEDDED = "embedded"
     CLUSTER = "cluster"
 
@@ -35,16 +38,18 @@ class Home(StrEnum):
 def apply(
     *,
     files: Files,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until all are accepted, and servers ready.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would happen; nothing is written.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait/--no-wait", help="Wait until all are accepted and servers ready.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change; write nothing.")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Create or update the objects in files. All are tried first: one fault, and nothing is sent.
+    """Create or update the objects in files. All are checked first: if one is invalid, none is applied.
 
-    They are sent, and shown, kind by kind: models, versions, servers, then what calls them.
+    Objects are applied and shown kind by kind: models, versions, servers, then the objects that call them.
 
     \b
     Example:
@@ -60,28 +65,30 @@ def apply(
     def tell(applied: Applied) -> None:
         items.append(applied)
         if form is Format.TABLE and applied.outcome in ("created", "configured", "unchanged"):
-            output.say(f"{applied}{' (dry run)' if dry_run else ''}")
+            output.write(f"{applied}{' (dry run)' if dry_run else ''}")
 
     async def work(plane: AsyncPlane) -> None:
         done = await operations_apply.apply(plane, documents, dry_run=dry_run, namespace=namespace, tell=tell)
         if wait and not dry_run:
             for applied in done:
-                await plane.wait(applied.kind, applied.name, _done(applied.kind), timeout, namespace=applied.namespace)
+                await plane.wait(
+                    applied.kind, applied.name, _condition_when_done(applied.kind), timeout, namespace=applied.namespace
+                )
 
     try:
         call(data_dir, work, namespace)
     finally:
-        # Also of a failure: what was done, and what was not.
+        # After a failure, too: show what was applied and what was not.
         if items and form is not Format.TABLE:
-            output.data({"items": [asdict(applied) for applied in items]}, form)
+            output.write_data({"items": [asdict(applied) for applied in items]}, form)
 
 
 def lint(
     files: Files,
-    home: Annotated[Home, typer.Option("--for", help="The home whose abilities count.")] = Home.EMBEDDED,
+    home: Annotated[LintTarget, typer.Option("--for", help="Target environment to check for.")] = LintTarget.EMBEDDED,
     form: Output = Format.TABLE,
 ) -> None:
-    """Check files without a plane. Exit code 0 when all would be accepted, also with warnings.
+    """Check files without a plane. Exits with 0 if all would be accepted, even with warnings.
 
     \b
     Example:
@@ -91,12 +98,8 @@ def lint(
     from mizzen.manifests import lint as linting
 
     checked = linting.lint(_read(files), linting.CAPABILITIES[home.value])
-    if form is Format.TABLE:
-        for one in checked:
-            for line in _lines(one):
-                output.say(line)
-    else:
-        output.data({"items": [_as_data(one) for one in checked]}, form)
+    lines = (line for one in checked for line in _check_lines(one))
+    output.write_lines({"items": [_to_data(one) for one in checked]}, form, lines)
     if any(one.faults for one in checked):
         raise typer.Exit(1)
 
@@ -106,7 +109,8 @@ def diff(
         list[str] | None, typer.Argument(metavar="MODEL:VERSION MODEL:VERSION", help="Two versions to compare.")
     ] = None,
     files: Annotated[
-        list[str] | None, typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Compare these with what is live.")
+        list[str] | None,
+        typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Files to compare with the live objects."),
     ] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
@@ -114,7 +118,7 @@ def diff(
 ) -> None:
     """Show what applying files would change, or how two versions differ.
 
-    Exit code 0: nothing, 1: something, 2: trouble.
+    Exits with 0 if nothing differs, 1 if something does, and 2 on an error.
 
     \b
     Example:
@@ -130,7 +134,7 @@ def diff(
         else:
             same = _diff_versions(versions or [], namespace, data_dir, form)
     except errors.MizzenError as error:
-        output.fail(error)
+        output.write_error(error)
         raise typer.Exit(2) from error
     if not same:
         raise typer.Exit(1)
@@ -148,9 +152,9 @@ def _diff_files(files: list[str], namespace: str | None, data_dir: Path | None, 
     documents = _read(files)
     text = call(data_dir, lambda plane: operations_apply.diff(plane, documents, namespace=namespace), namespace)
     if form is not Format.TABLE:
-        output.data({"diff": text}, form)
+        output.write_data({"diff": text}, form)
     elif text:
-        output.say(text, nl=False)
+        output.write(text, nl=False)
     return not text
 
 
@@ -158,38 +162,34 @@ def _diff_versions(versions: list[str], namespace: str | None, data_dir: Path | 
     from mizzen.sdk.operations import compare
 
     found = call(data_dir, lambda plane: compare.compare(plane, versions[0], versions[1]), namespace)
-    if form is not Format.TABLE:
-        output.data(asdict(found), form)
-    else:
-        for line in _compared(found):
-            output.say(line)
+    output.write_lines(asdict(found), form, _comparison_lines(found))
     return found.equal
 
 
-def _compared(found: Comparison) -> Iterator[str]:
+def _comparison_lines(found: Comparison) -> Iterator[str]:
     yield f"{found.before} -> {found.after}"
     for change in found.fields:
-        yield f"  {change.field}: {_plain(change.before)} -> {_plain(change.after)}"
+        yield f"  {change.field}: {_format_value(change.before)} -> {_format_value(change.after)}"
     width = max((len(file.path) for file in found.files), default=0)
     for file in found.files:
-        yield f"  {file.change:<8} {file.path:<{width}}  {_sizes(file)}".rstrip()
+        yield f"  {file.change:<8} {file.path:<{width}}  {_format_sizes(file)}".rstrip()
     halves = " and ".join(found.halves)
     yield f"{halves} changed" if halves else "no file changed"
 
 
-def _plain(value: Any) -> str:
+def _format_value(value: Any) -> str:
     import json
 
     return "-" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _sizes(file: FileChange) -> str:
+def _format_sizes(file: FileChange) -> str:
     if file.change == "changed":
-        return f"{output.size(file.before)} -> {output.size(file.after)}"
-    return output.size(file.before if file.after is None else file.after)
+        return f"{output.format_size(file.before)} -> {output.format_size(file.after)}"
+    return output.format_size(file.before if file.after is None else file.after)
 
 
-def _lines(one: Checked) -> Iterator[str]:
+def _check_lines(one: Checked) -> Iterator[str]:
     at = one.document.place
     for fault in one.faults:
         yield f"{at}: error: {fault}"
@@ -197,11 +197,11 @@ def _lines(one: Checked) -> Iterator[str]:
         yield f"{at}: warning: {warning}"
     if not one.faults:
         count = len(one.warnings)
-        odd = f" with {count} warning{'s' if count > 1 else ''}" if count else ""
-        yield f"{at}: accepted{odd}"
+        suffix = f" with {count} warning{'s' if count > 1 else ''}" if count else ""
+        yield f"{at}: accepted{suffix}"
 
 
-def _as_data(one: Checked) -> dict[str, Any]:
+def _to_data(one: Checked) -> dict[str, Any]:
     document = one.document
     return {
         "source": document.source,
@@ -213,8 +213,8 @@ def _as_data(one: Checked) -> dict[str, Any]:
     }
 
 
-def _done(kind: str) -> str:
-    """The condition that says an object of this kind is what was asked for."""
+def _condition_when_done(kind: str) -> str:
+    """The condition that reports that an object of this kind matches its spec."""
     from mizzen.kinds import catalog
 
     paths = {column.path for column in catalog.BY_NAME[kind].columns}

@@ -1,4 +1,4 @@
-"""Tables of objects: which columns a kind has, and what they show."""
+"""Tables of objects: the columns of each kind and their values."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from mizzen.cli import output
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import Called
+    from mizzen.kinds.schema.kind_names import KindNames
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    kind: Called
+    kind: KindNames
     everywhere: bool = False
-    """Of every namespace, so it is told."""
+    """Show all namespaces, with a column for the namespace."""
     wide: bool = False
-    """With more columns, labels, and who wrote it last."""
+    """Add the wide columns, labels, and who wrote the object last."""
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -28,19 +28,19 @@ class Columns:
 
     def row(self, item: Mapping[str, Any]) -> tuple[str, ...]:
         metadata = item["metadata"]
-        values = (value(item, column.path) for column in self.kind.columns if not column.wide)
+        values = (column_value(item, column.path) for column in self.kind.columns if not column.wide)
         space = (str(metadata.get("namespace", "")),) if self.everywhere else ()
-        shown = (*space, str(metadata["name"]), *values, output.age(metadata.get("creationTimestamp")))
+        shown = (*space, str(metadata["name"]), *values, output.format_age(metadata.get("creationTimestamp")))
         if not self.wide:
             return shown
-        more = (value(item, column.path) for column in self.kind.columns if column.wide)
-        return (*shown, *more, _author(metadata), _labels(metadata))
+        more = (column_value(item, column.path) for column in self.kind.columns if column.wide)
+        return (*shown, *more, _author_of(metadata), _format_labels(metadata))
 
 
-def value(item: Mapping[str, Any], path: str) -> str:
-    """What a column shows: dots into the object, or the word of a condition."""
+def column_value(item: Mapping[str, Any], path: str) -> str:
+    """The value of a column: a dotted path into the object, or `condition:TYPE`."""
     if path.startswith("condition:"):
-        return _condition(item, path.removeprefix("condition:"))
+        return _condition_value(item, path.removeprefix("condition:"))
     found: Any = item
     for part in path.split("."):
         found = found.get(part) if isinstance(found, Mapping) else None
@@ -49,7 +49,7 @@ def value(item: Mapping[str, Any], path: str) -> str:
     return "" if found is None else str(found)
 
 
-def _condition(item: Mapping[str, Any], wanted: str) -> str:
+def _condition_value(item: Mapping[str, Any], wanted: str) -> str:
     conditions = item.get("status", {}).get("conditions") or ()
     found = next((condition for condition in conditions if condition["type"] == wanted), None)
     if found is None:
@@ -57,9 +57,9 @@ def _condition(item: Mapping[str, Any], wanted: str) -> str:
     return "True" if found["status"] == "True" else str(found.get("reason") or found["status"])
 
 
-def _author(metadata: Mapping[str, Any]) -> str:
+def _author_of(metadata: Mapping[str, Any]) -> str:
     return str((metadata.get("annotations") or {}).get("mizzen.dev/actor", ""))
 
 
-def _labels(metadata: Mapping[str, Any]) -> str:
+def _format_labels(metadata: Mapping[str, Any]) -> str:
     return ",".join(f"{key}={item}" for key, item in sorted((metadata.get("labels") or {}).items()))

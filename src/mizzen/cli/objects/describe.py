@@ -1,4 +1,4 @@
-"""describe: one object for people to read, with what became of it and who changed it."""
+"""`mizzen describe`: one object for people to read, with its status and its latest changes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.cli import object_arguments, output
-from mizzen.cli.object_arguments import DescribedArgument, NameArgument
+from mizzen.cli.object_arguments import ModelOrKindArgument, NameArgument
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import Called
+    from mizzen.kinds.schema.kind_names import KindNames
     from mizzen.sdk.client import AsyncPlane
 
-_LAST: Final = 5
-_OWN: Final = frozenset({"conditions", "observedGeneration"})
+_MAX_CHANGES: Final = 5
+_SHOWN_SEPARATELY: Final = frozenset({"conditions", "observedGeneration"})
 
 
 def describe(
-    kind: DescribedArgument,
+    kind: ModelOrKindArgument,
     name: NameArgument = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show one object: what was asked for, what became of it and why, and its last changes.
+    """Show one object: its spec, status, conditions and latest changes.
 
     \b
     Example:
@@ -35,61 +35,59 @@ def describe(
       mizzen describe inferencemodel iris-1
       mizzen describe mlgraph/experiment
     """
-    found, named = object_arguments.some_object(kind, name)
-    seen = call(data_dir, lambda plane: look(plane, found, named), namespace)
-    if form is not Format.TABLE:
-        output.data({**seen.resource, "changes": seen.changes}, form)
-        return
-    for line in lines(seen.resource, seen.changes, seen.model):
-        output.say(line)
+    found, named = object_arguments.parse_object_or_model(kind, name)
+    details = call(data_dir, lambda plane: fetch_details(plane, found, named), namespace)
+    lines = describe_lines(details.resource, details.changes, details.model)
+    output.write_lines({**details.resource, "changes": details.changes}, form, lines)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ObjectDetails:
     resource: dict[str, Any]
     changes: list[dict[str, Any]]
-    """The last few."""
+    """The latest few."""
     model: dict[str, Any] | None
-    """As the /model API tells it; of other kinds, None."""
+    """The model as the /model API returns it; None for other kinds."""
 
 
-async def look(plane: AsyncPlane, kind: Called, name: str) -> Seen:
-    """NotFound."""
+async def fetch_details(plane: AsyncPlane, kind: KindNames, name: str) -> ObjectDetails:
+    """Fetch an object and what is known about it. Raises NotFound."""
     resource = await plane.get(kind.plural, name)
     try:
         changes = [] if kind.virtual else await plane.revisions(kind.name, name)
     except errors.NotFound:  # kinds that controllers write have no history
         changes = []
     model = await plane.describe_model(name) if kind.name == "Model" else None
-    return Seen(resource, changes[-_LAST:], model)
+    return ObjectDetails(resource, changes[-_MAX_CHANGES:], model)
 
 
-def lines(
+def describe_lines(
     resource: Mapping[str, Any], changes: list[dict[str, Any]], model: Mapping[str, Any] | None = None
 ) -> Iterator[str]:
     metadata, status = resource["metadata"], resource.get("status") or {}
     yield f"{resource['kind']}/{metadata['name']} in namespace {metadata.get('namespace', 'default')}"
-    yield f"  created   {metadata.get('creationTimestamp', '')} ({output.age(metadata.get('creationTimestamp'))} ago)"
+    created = metadata.get("creationTimestamp", "")
+    yield f"  created   {created} ({output.format_age(created)} ago)"
     if metadata.get("deletionTimestamp"):
         yield f"  deleting  since {metadata['deletionTimestamp']}"
     for title in ("labels", "annotations"):
         if metadata.get(title):
             yield f"  {title}"
             yield from (f"    {key}: {value}" for key, value in sorted(metadata[title].items()))
-    yield from _block("Spec", resource.get("spec") or {})
-    nodes = list(_nodes(status.get("nodes")))
-    own = {*_OWN, "nodes"} if nodes else _OWN
-    yield from _block("Status", {key: _short(value) for key, value in status.items() if key not in own})
+    yield from _yaml_block("Spec", resource.get("spec") or {})
+    nodes = list(_node_lines(status.get("nodes")))
+    own = {*_SHOWN_SEPARATELY, "nodes"} if nodes else _SHOWN_SEPARATELY
+    yield from _yaml_block("Status", {key: _without_spec(value) for key, value in status.items() if key not in own})
     yield from nodes
-    yield from _members(model or {})
-    yield from _conditions(status.get("conditions") or ())
+    yield from _member_lines(model or {})
+    yield from _condition_lines(status.get("conditions") or ())
     if changes:
         yield "Last changes"
         for change in changes:
             yield f"  {change['number']:>4}  {change['time']}  {change['action']} by {change['actor']}"
 
 
-def _block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
+def _yaml_block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
     import yaml
 
     if data:
@@ -98,23 +96,23 @@ def _block(title: str, data: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"  {line}" for line in text.splitlines())
 
 
-def _short(value: Any) -> Any:
-    """Without a whole spec within: that of a graph is shown above, and an earlier one in its history."""
+def _without_spec(value: Any) -> Any:
+    """A status value without a nested spec: a graph's spec is shown above, and earlier specs in its history."""
     return {key: item for key, item in value.items() if key != "spec"} if isinstance(value, Mapping) else value
 
 
-def _nodes(nodes: Any) -> Iterator[str]:
-    """Of a graph: which can be called, and why others cannot."""
+def _node_lines(nodes: Any) -> Iterator[str]:
+    """The nodes of a graph: which can be called, and why others cannot."""
     known = [node for node in nodes or () if isinstance(node, Mapping) and "ready" in node]
     if known:
         yield f"Nodes: {sum(bool(node['ready']) for node in known)} of {len(known)} ready"
     for node in known:
-        spoken = f" ({node['protocol']})" if node.get("protocol") else ""
+        protocol = f" ({node['protocol']})" if node.get("protocol") else ""
         why = "" if node["ready"] else f": {node.get('reason') or 'not known yet'}"
-        yield f"  {'✓' if node['ready'] else '✗'} {node.get('name', '')}{spoken}{why}"
+        yield f"  {'✓' if node['ready'] else '✗'} {node.get('name', '')}{protocol}{why}"
 
 
-def _members(model: Mapping[str, Any]) -> Iterator[str]:
+def _member_lines(model: Mapping[str, Any]) -> Iterator[str]:
     """The versions and servers of a model."""
     versions, servers = model.get("versions") or (), model.get("servers") or ()
     if versions:
@@ -130,11 +128,11 @@ def _members(model: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {item['id']}: version {item['version']}, {state}, {item['url']}"
 
 
-def _conditions(conditions: Any) -> Iterator[str]:
+def _condition_lines(conditions: Any) -> Iterator[str]:
     if conditions:
         yield "Conditions"
     for condition in conditions:
-        since = output.age(condition.get("lastTransitionTime"))
+        since = output.format_age(condition.get("lastTransitionTime"))
         why = ", ".join(filter(None, (condition.get("reason"), since and f"for {since}")))
         yield f"  {condition['type']}: {condition['status']} ({why})"
         if condition.get("message"):

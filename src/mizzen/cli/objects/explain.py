@@ -1,4 +1,4 @@
-"""explain: what a kind's fields mean."""
+"""`mizzen explain`: descriptions of kinds and their fields."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mizzen.cli.session import Output
 def explain(
     path: Annotated[
         str,
-        typer.Argument(metavar="KIND[.FIELD…]", help="A kind, or a field of it.", autocompletion=completions.fields),
+        typer.Argument(metavar="KIND[.FIELD…]", help="Kind, or a field of it.", autocompletion=completions.fields),
     ],
     form: Output = Format.TABLE,
 ) -> None:
-    """Say what a kind is for and which fields it has, or what one field means.
+    """Describe a kind and its fields, or one field.
 
     \b
     Example:
@@ -30,16 +30,12 @@ def explain(
     """
     from mizzen.kinds.schema import explain as schema_explain
 
-    found = schema_explain.told(path)
-    if form is Format.TABLE:
-        for line in _lines(found):
-            output.say(line)
-    else:
-        output.data(found, form)
+    found = schema_explain.explain(path)
+    output.write_lines(found, form, _lines(found))
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
-    yield found["name"] + (f"  <{_type(found)}>" if "type" in found else "")
+    yield found["name"] + (f"  <{_format_type(found)}>" if "type" in found else "")
     for key in ("description", "about"):
         if key in found:
             yield ""
@@ -48,12 +44,12 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield ""
         yield "FIELDS"
     for field in found["fields"]:
-        yield f"  {field['name']}  <{_type(field)}>"
+        yield f"  {field['name']}  <{_format_type(field)}>"
         if "description" in field:
             yield f"      {field['description']}"
 
 
-def _type(field: dict[str, Any]) -> str:
+def _format_type(field: dict[str, Any]) -> str:
     if field["required"]:
         return f"{field['type']}, required"
     return f"{field['type']}, default {json.dumps(field['default'])}" if "default" in field else str(field["type"])

@@ -1,10 +1,11 @@
-"""get, delete, logs: looking at what there is, and removing it."""
+"""`mizzen get`, `delete` and `logs`."""
 
 from __future__ import annotations
 
 import difflib
 import os
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,37 +16,37 @@ from mizzen.cli import completions, object_arguments, output
 from mizzen.cli.object_arguments import KindArgument, NamesArgument
 from mizzen.cli.objects import watch as objects_watch
 from mizzen.cli.objects.columns import Columns
-from mizzen.cli.output import Format, Listed
+from mizzen.cli.output import Format, ListFormat
 from mizzen.cli.plane import log_tail
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import Called
+    from mizzen.kinds.schema.kind_names import KindNames
     from mizzen.sdk.client import AsyncPlane
 
 _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")
 _ACCESS = "access"
 _LOCAL = ("plane", "gateway", "supervisor", _ACCESS)
-"""Logs that no plane shows: they are files in its data dir."""
+"""Logs that the API does not serve: they are files in the data dir."""
 
 
 def get(
     kind: KindArgument,
     names: NamesArgument = None,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Go on with each change until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep printing changes until Ctrl-C.")] = False,
     selector: Annotated[
         str | None,
-        typer.Option("--selector", "-l", metavar="LABELS", help="By labels: team=a, 'stage in (dev, prod)', !old, …"),
+        typer.Option("--selector", "-l", metavar="LABELS", help="Labels: team=a, 'stage in (dev, prod)', !old, …"),
     ] = None,
     field_selector: Annotated[
         str | None,
-        typer.Option("--field-selector", metavar="FIELDS", help="By fields: spec.modelName=iris, metadata.name=x."),
+        typer.Option("--field-selector", metavar="FIELDS", help="Fields: spec.modelName=iris, metadata.name=x."),
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of every namespace.")] = False,
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Show all namespaces.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
-    form: Annotated[Listed, typer.Option("--output", "-o", help="How to print the result.")] = Listed.TABLE,
+    form: Annotated[ListFormat, typer.Option("--output", "-o", help="Output format.")] = ListFormat.TABLE,
 ) -> None:
     """Show objects of a kind.
 
@@ -55,17 +56,17 @@ def get(
       mizzen get inferencemodel/iris-1 -o yaml
       mizzen get modelversions -l team=vision --all-namespaces
     """
-    asked = object_arguments.kinds_and_names(kind, names or [])
+    asked = object_arguments.parse_kinds(kind, names or [])
     if asked[0][1] and (selector or field_selector or everywhere):
-        raise typer.BadParameter("a name says it all: leave out selectors and --all-namespaces")
+        raise typer.BadParameter("names cannot be combined with selectors or --all-namespaces")
     where = "*" if everywhere else namespace
     if watch:
         if len(asked) > 1:
-            raise typer.BadParameter("watches one kind at a time", param_hint="'--watch'")
+            raise typer.BadParameter("can watch only one kind at a time", param_hint="'--watch'")
         call(data_dir, lambda plane: objects_watch.watch(plane, *asked[0], selector, form), where)
         return
 
-    async def work(plane: AsyncPlane) -> list[tuple[Called, dict[str, Any]]]:
+    async def work(plane: AsyncPlane) -> list[tuple[KindNames, dict[str, Any]]]:
         found = []
         for one, named in asked:
             if named:
@@ -75,22 +76,22 @@ def get(
         return found
 
     found = call(data_dir, work, where)
-    if form in (Listed.JSON, Listed.YAML):
-        output.data(_joined([whole for _, whole in found]), form)
+    if form in (ListFormat.JSON, ListFormat.YAML):
+        output.write_data(join_objects([whole for _, whole in found]), form)
         return
     for index, (one, _) in enumerate(asked):
-        if index and form is not Listed.NAME:
-            output.say()
+        if index and form is not ListFormat.NAME:
+            output.write()
         items = [item for called, whole in found if called is one for item in whole.get("items", [whole])]
-        _show(items, Columns(one, everywhere=everywhere, wide=form is Listed.WIDE), form)
+        _show(items, Columns(one, everywhere=everywhere, wide=form is ListFormat.WIDE), form)
 
 
 def delete(
     kind: KindArgument,
     names: NamesArgument = None,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until it and its processes are gone.")] = True,
-    cascade: Annotated[bool, typer.Option("--cascade", help="A model: end all that serves it first.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all its processes are gone.")] = True,
+    cascade: Annotated[bool, typer.Option("--cascade", help="For a model: stop its servers first.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -102,12 +103,12 @@ def delete(
       mizzen delete inferencemodel iris-1
       mizzen delete model/iris --cascade --no-wait
     """
-    asked = object_arguments.kinds_and_names(kind, names or [])
+    asked = object_arguments.parse_kinds(kind, names or [])
     for one, named in asked:
         if not named:
             raise typer.BadParameter(f"which {one.singular}? write {one.singular}/NAME")
         if cascade and one.name != "Model":
-            raise typer.BadParameter(f"is for a model, not for a {one.name}", param_hint="'--cascade'")
+            raise typer.BadParameter(f"applies only to models, not to a {one.name}", param_hint="'--cascade'")
     done: list[dict[str, Any]] = []
 
     async def work(plane: AsyncPlane) -> None:
@@ -115,11 +116,11 @@ def delete(
             await plane.remove(one.plural, name, cascade=cascade, wait=wait)
             done.append({"kind": one.name, "name": name, "deleted": True, "gone": wait})
             if form is Format.TABLE:
-                output.say(f"{one.singular}/{name} {'is gone' if wait else 'deleted'}")
+                output.write(f"{one.singular}/{name} {'is gone' if wait else 'deleted'}")
 
     call(data_dir, work, namespace)
     if form is not Format.TABLE:
-        output.data(done[0] if len(done) == 1 else {"items": done}, form)
+        output.write_data(done[0] if len(done) == 1 else {"items": done}, form)
 
 
 def logs(
@@ -127,18 +128,18 @@ def logs(
         str,
         typer.Argument(
             metavar="NAME",
-            help="An InferenceModel such as iris-1, or a model; or plane, gateway, supervisor, access.",
+            help="InferenceModel such as iris-1, model, plane, gateway, supervisor or access.",
             autocompletion=completions.logging_names,
         ),
     ],
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is printed, until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
     lines: Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N lines.")] = None,
-    build: Annotated[bool, typer.Option("--build", help="What was printed while its environment was built.")] = False,
+    build: Annotated[bool, typer.Option("--build", help="Show the build log of its environment.")] = False,
     namespace: Namespace = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show what a served model, or a process of the plane, printed; or which requests were answered (access).
+    """Show the output of a served model or of a process of the plane, or the access log.
 
     \b
     Example:
@@ -148,10 +149,10 @@ def logs(
       mizzen logs access -f
     """
     if name == _ACCESS or _PROCESS.fullmatch(name):
-        _refuse_elsewhere(name, data_dir)
-        files = _access_logs(data_dir) if name == _ACCESS else [_log_file(name, data_dir)]
-        for piece in log_tail.read(files, lines, follow=follow):
-            output.say(piece, nl=False, colours=True)
+        _require_data_dir(name, data_dir)
+        files = _find_access_logs(data_dir) if name == _ACCESS else [_find_log_file(name, data_dir)]
+        for piece in log_tail.tail(files, lines, follow=follow):
+            output.write(piece, nl=False, colors=True)
         return
 
     async def work(plane: AsyncPlane) -> None:
@@ -162,63 +163,63 @@ def logs(
                 raise
             raise errors.NotFound(error.message, hint=f"did you mean '{close[0]}'?") from error
         if server != name:
-            output.note(f"model '{name}' is served by {server}, which printed this:")
+            output.note(f"model '{name}' is served by {server}, whose output follows:")
         async for piece in plane.logs(server, tail=lines, follow=follow, build=build):
-            output.say(piece, nl=False, colours=True)
+            output.write(piece, nl=False, colors=True)
 
     call(data_dir, work, namespace)
 
 
-def _joined(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """One object or list as it is; several as one list, which `apply` reads."""
+def join_objects(found: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """One object or list unchanged; several joined into one List, which `apply` reads."""
     if len(found) == 1:
         return found[0]
     return {"apiVersion": "v1", "kind": "List", "items": [item for one in found for item in one.get("items", [one])]}
 
 
-def _show(items: list[dict[str, Any]], columns: Columns, form: Listed) -> None:
-    if form is Listed.NAME:
+def _show(items: list[dict[str, Any]], columns: Columns, form: ListFormat) -> None:
+    if form is ListFormat.NAME:
         for item in items:
-            output.say(f"{columns.kind.singular}/{item['metadata']['name']}")
+            output.write(f"{columns.kind.singular}/{item['metadata']['name']}")
     elif items:
-        output.table(columns.titles, map(columns.row, items))
+        output.write_table(columns.titles, map(columns.row, items))
     else:
         output.note(f"no {columns.kind.plural}")
 
 
-def _refuse_elsewhere(name: str, data_dir: Path | None) -> None:
-    """BadRequest when a plane is named by its address: then the files here are most likely another one's."""
+def _require_data_dir(name: str, data_dir: Path | None) -> None:
+    """Raise BadRequest if MIZZEN_URL names the plane: the files here are then most likely those of another plane."""
     url = os.environ.get("MIZZEN_URL")
     if url and data_dir is None:
         raise errors.BadRequest(
-            f"the log of '{name}' is a file in the data dir of a plane, and MIZZEN_URL={url} names none",
-            hint=f"on its machine: 'mizzen logs {name} --data-dir DIR'",
+            f"the log of '{name}' is a file in the plane's data dir, but MIZZEN_URL={url} is an address",
+            hint=f"run 'mizzen logs {name} --data-dir DIR' on the plane's machine",
         )
 
 
-def _access_logs(data_dir: Path | None) -> list[Path]:
-    """Those of all gateways."""
-    from mizzen.sdk.connection import locate
-    from mizzen.supervisor.data_dir import Home
-
-    folder = Home.of(locate.data_dir_of(data_dir)).logs
+def _find_access_logs(data_dir: Path | None) -> list[Path]:
+    """The access logs of all gateways."""
+    folder = _logs_folder(data_dir)
     if found := sorted(folder.glob(f"{_ACCESS}.*.log")):
         return found
     raise errors.NotFound(
         f"no access log in {folder}",
-        hint="a plane writes one unless its setting access_log is off: 'errors' for 5xx only, 'all' for every one",
+        hint="set access_log to 'errors' to log 5xx responses only, or to 'all'; 'off' writes no log",
     )
 
 
-def _log_file(process: str, data_dir: Path | None) -> Path:
+def _find_log_file(process: str, data_dir: Path | None) -> Path:
+    folder = _logs_folder(data_dir)
+    for file in (folder / f"{process}.log", folder / f"{process}-0.log"):
+        if file.is_file():
+            return file
+    present = ", ".join(sorted(file.stem for file in folder.glob("*.log") if _PROCESS.fullmatch(file.stem)))
+    hint = f"logs there: {present}" if present else "no plane has run there: 'mizzen up' starts one"
+    raise errors.NotFound(f"no log of '{process}' in {folder}", hint=hint)
+
+
+def _logs_folder(data_dir: Path | None) -> Path:
     from mizzen.sdk.connection import locate
     from mizzen.supervisor.data_dir import Home
 
-    folder = Home.of(locate.data_dir_of(data_dir)).logs
-    candidates = [folder / f"{process}.log", folder / f"{process}-0.log"]
-    for file in candidates:
-        if file.is_file():
-            return file
-    there = ", ".join(sorted(file.stem for file in folder.glob("*.log") if _PROCESS.fullmatch(file.stem)))
-    hint = f"logs there: {there}" if there else "no plane has run there: 'mizzen up' starts one"
-    raise errors.NotFound(f"no log of '{process}' in {folder}", hint=hint)
+    return Home.of(locate.data_dir_of(data_dir)).logs

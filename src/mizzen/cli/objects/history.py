@@ -1,4 +1,4 @@
-"""history, rollback: what was, and going back to it."""
+"""`mizzen history` and `rollback`: revisions of objects, and returning to them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
 Entries = list[dict[str, Any]]
-MOST_WORDS = 60
-"""Characters that a table has for what an update changed; `-o json` shows it all."""
+MAX_SUMMARY = 60
+"""Characters of an update's changes in a table; `-o json` shows all of them."""
 
 
 def history(
@@ -27,15 +27,15 @@ def history(
         typer.Option(
             "--at",
             metavar="TIME",
-            callback=times.option,
-            help="The object as it was then: an ISO time, 10m, 2h, 3d.",
+            callback=times.parse_option,
+            help="Show the object as of an ISO time, or 10m, 2h, 3d ago.",
         ),
     ] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show who changed an object and when; of a model, also its versions and servers.
+    """Show who changed an object and when; for a model, include its versions and servers.
 
     \b
     Example:
@@ -43,44 +43,42 @@ def history(
       mizzen history mlgraph/experiment
       mizzen history iris --at 2h
     """
-    kind, name = object_arguments.model_or_object(what)
+    kind, name = object_arguments.parse_model_or_object(what)
+    is_model = kind.name == "Model"
     if at is not None:
-        if kind.name == "Model":
+        if is_model:
             found = call(data_dir, lambda plane: plane.as_of(name, at), namespace)
         else:
-            found = _past(call(data_dir, lambda plane: plane.revisions(kind.name, name), namespace), at)
-        output.data(found, Format.YAML if form is Format.TABLE else form)
+            found = _require_spec_at(call(data_dir, lambda plane: plane.revisions(kind.name, name), namespace), at)
+        output.write_data(found, Format.YAML if form is Format.TABLE else form)
         return
-    if kind.name == "Model":
-        entries = call(data_dir, lambda plane: plane.history(name), namespace)
-    else:
-        entries = call(data_dir, lambda plane: plane.revisions(kind.name, name), namespace)
+    entries = call(
+        data_dir, lambda plane: plane.history(name) if is_model else plane.revisions(kind.name, name), namespace
+    )
     if form is not Format.TABLE:
-        output.data({"items": entries}, form)
-    elif kind.name == "Model":
-        output.table(
-            ("OBJECT", "REVISION", "TIME", "ACTOR", "ACTION", "CURRENT", "CHANGED"),
+        output.write_data({"items": entries}, form)
+        return
+    keys = (*(("object",) if is_model else ()), "number", "time", "actor", "action")
+    titles = ("REVISION" if key == "number" else key.upper() for key in keys)
+    equal = {} if is_model else find_repeated_specs(entries)
+    output.write_table(
+        (*titles, "CURRENT" if is_model else "SPEC", "CHANGED"),
+        (
             (
-                (*_words(entry, "object", "number", "time", "actor", "action"), _current(entry), changed(entry))
-                for entry in entries
-            ),
-        )
-    else:
-        equal = repeated(entries)
-        output.table(
-            ("REVISION", "TIME", "ACTOR", "ACTION", "SPEC", "CHANGED"),
-            (
-                (*_words(entry, "number", "time", "actor", "action"), equal.get(entry["number"], ""), changed(entry))
-                for entry in entries
-            ),
-        )
+                *(str(entry.get(key, "")) for key in keys),
+                _current_version(entry) if is_model else equal.get(entry["number"], ""),
+                summarize_changes(entry),
+            )
+            for entry in entries
+        ),
+    )
 
 
 def rollback(
     what: ObjectArgument,
     to: Annotated[
         str | None,
-        typer.Option("--to", metavar="N", help="A version of a model; of others the number of a revision."),
+        typer.Option("--to", metavar="N", help="Version of a model, or revision number of another object."),
     ] = None,
     *,
     force: object_arguments.Force = False,
@@ -88,7 +86,9 @@ def rollback(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Go back: a model to the version that was current before, anything else to its spec before. Nothing is erased.
+    """Roll back a model to the version that was current before, or another object to its previous spec.
+
+    History is never erased.
 
     \b
     Example:
@@ -96,34 +96,34 @@ def rollback(
       mizzen rollback model/iris --to 1
       mizzen rollback mlgraph/experiment --to 3
     """
-    kind, name = object_arguments.model_or_object(what)
+    kind, name = object_arguments.parse_model_or_object(what)
     if kind.name == "Model":
         version = call(data_dir, lambda plane: plane.rollback(name, to, force=force), namespace)
         done: dict[str, Any] = {"kind": "Model", "name": name, "version": version}
         text = f"version {version} of {name} is current"
     else:
         if to is not None and not to.isdecimal():
-            raise typer.BadParameter("must be the number of a revision", param_hint="'--to'")
+            raise typer.BadParameter("must be a revision number", param_hint="'--to'")
         number = int(to) if to is not None else None
         undone = call(data_dir, lambda plane: plane.restore(kind.name, name, number), namespace)
         done = {"kind": kind.name, "name": name, "revision": undone.number, "changed": undone.changed}
-        state = "has the spec of" if undone.changed else "had already the spec of"
+        state = "has the spec of" if undone.changed else "already had the spec of"
         text = f"{kind.singular}/{name} {state} revision {undone.number}"
-    output.outcome(done, form, text)
+    output.write_outcome(done, form, text)
 
 
-def changed(entry: Mapping[str, Any]) -> str:
-    """What an update changed, in a few words: `aliases.prod: 1 -> 2; framework: - -> sklearn`."""
+def summarize_changes(entry: Mapping[str, Any]) -> str:
+    """A short summary of an update: `aliases.prod: 1 -> 2; framework: - -> sklearn`."""
     if entry.get("action") != "updated":
         return ""
-    before, after = _leaves(entry.get("before") or {}), _leaves(entry.get("after") or {})
+    before, after = _flatten(entry.get("before") or {}), _flatten(entry.get("after") or {})
     paths = [path for path in {**before, **after} if before.get(path) != after.get(path)]
     text = "; ".join(f"{path}: {before.get(path, '-')} -> {after.get(path, '-')}" for path in paths)
-    return text if len(text) <= MOST_WORDS else f"{text[: MOST_WORDS - 1]}…"
+    return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 1]}…"
 
 
-def repeated(entries: Entries) -> dict[int, str]:
-    """By revision, `= revision N` where a spec is the same as in an earlier one."""
+def find_repeated_specs(entries: Entries) -> dict[int, str]:
+    """`= revision N` by revision number, for specs that equal that of an earlier revision."""
     first: dict[str, int] = {}
     equal = {}
     for entry in entries:
@@ -136,8 +136,8 @@ def repeated(entries: Entries) -> dict[int, str]:
     return equal
 
 
-def as_of(revisions: Entries, at: datetime) -> dict[str, Any] | None:
-    """The spec that an object had at a time, and from whom. None when it was not there."""
+def find_spec_at(revisions: Entries, at: datetime) -> dict[str, Any] | None:
+    """The spec of an object at a time, and who wrote it. None if the object did not exist."""
     from mizzen.sdk.operations.rollback import SPEC_ACTIONS
 
     until = [entry for entry in revisions if datetime.fromisoformat(entry["time"]) <= at]
@@ -148,8 +148,8 @@ def as_of(revisions: Entries, at: datetime) -> dict[str, Any] | None:
     return {**shown, "spec": spec["after"]}
 
 
-def _past(revisions: Entries, at: str) -> dict[str, Any]:
-    found = as_of(revisions, datetime.fromisoformat(at))
+def _require_spec_at(revisions: Entries, at: str) -> dict[str, Any]:
+    found = find_spec_at(revisions, datetime.fromisoformat(at))
     if found is None:
         first = revisions[0]
         raise errors.NotFound(
@@ -158,24 +158,20 @@ def _past(revisions: Entries, at: str) -> dict[str, Any]:
     return found
 
 
-def _leaves(value: Any, path: str = "") -> dict[str, str]:
+def _flatten(value: Any, path: str = "") -> dict[str, str]:
     """The text of each field of a spec, by its path."""
     if isinstance(value, Mapping) and value:
         start = f"{path}." if path else ""
-        inner = [_leaves(item, f"{start}{key}") for key, item in value.items()]
+        inner = [_flatten(item, f"{start}{key}") for key, item in value.items()]
     elif isinstance(value, list) and value:
-        inner = [_leaves(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        inner = [_flatten(item, f"{path}[{index}]") for index, item in enumerate(value)]
     else:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         return {path: " ".join(text.split())} if path else {}
     return {key: text for leaves in inner for key, text in leaves.items()}
 
 
-def _words(entry: Mapping[str, Any], *keys: str) -> tuple[str, ...]:
-    return tuple(str(entry.get(key, "")) for key in keys)
-
-
-def _current(entry: Mapping[str, Any]) -> str:
-    """The version that a decision made current."""
+def _current_version(entry: Mapping[str, Any]) -> str:
+    """The version that a promotion made current."""
     current = (entry.get("after") or {}).get("current")
     return str(current.get("version", "")) if isinstance(current, Mapping) else ""

@@ -1,33 +1,26 @@
-"""import: graphs that were written for others, as manifests of Mizzen."""
+"""`mizzen import`: graphs of other systems, converted to manifests of Mizzen."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.objects.apply import Files
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-
-class Form(StrEnum):
-    YAML = "yaml"
-    JSON = "json"
+from mizzen.cli.objects.get import join_objects
+from mizzen.cli.output import DataFormat
 
 
 def import_(
     files: Files,
-    form: Annotated[Form, typer.Option("--output", "-o", help="How to print the manifests.")] = Form.YAML,
+    form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
 ) -> None:
-    """Turn KServe InferenceGraphs and SeldonDeployments into MLGraphs, without a plane.
+    """Convert KServe InferenceGraphs and SeldonDeployments to MLGraphs, without a plane.
 
-    The manifests go to stdout, and notes on what differs, what is left out and what is to be served to stderr. Exit
-    code 0 when something could be turned, 1 when nothing could.
+    Manifests go to stdout. Notes on differences, omissions and models to serve go to stderr. Exits with 0 if something
+    was converted, with 1 if nothing was.
 
     \b
     Example:
@@ -37,24 +30,18 @@ def import_(
     """
     from mizzen.importers import files as importing
 
-    found = importing.imported([one for file in files for one in importing.read(file)])
+    found = importing.import_objects([one for file in files for one in importing.read(file)])
     for note in found.notes:
         output.note(f"{'error' if note.refused else 'note'}: {note}")
     if not found.manifests:
         raise errors.Invalid(
-            "nothing was turned into an MLGraph", hint="InferenceGraph and SeldonDeployment are; see what is said above"
+            "nothing was converted to an MLGraph",
+            hint="only InferenceGraph and SeldonDeployment are; see the notes above",
         )
-    if form is Form.JSON:
-        output.data(_one(found.manifests), output.Format.JSON)
+    if form is DataFormat.JSON:
+        output.write_data(join_objects(found.manifests), output.Format.JSON)
         return
     for index, manifest in enumerate(found.manifests):
         if index:
-            output.say("---")
-        output.data(manifest, output.Format.YAML)
-
-
-def _one(manifests: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What `apply` reads as all of them."""
-    if len(manifests) == 1:
-        return manifests[0]
-    return {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+            output.write("---")
+        output.write_data(manifest, output.Format.YAML)

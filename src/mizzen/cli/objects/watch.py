@@ -1,4 +1,4 @@
-"""get --watch: each object there is, and each change."""
+"""`mizzen get --watch`: each existing object, and each change."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.objects.columns import Columns
-from mizzen.cli.output import Listed
+from mizzen.cli.output import ListFormat
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import Called
+    from mizzen.kinds.schema.kind_names import KindNames
     from mizzen.sdk.client import AsyncPlane
 
 
-async def watch(plane: AsyncPlane, kind: Called, names: list[str], selector: str | None, form: Listed) -> None:
-    """A line, or a document, for each object there is and for each change."""
+async def watch(plane: AsyncPlane, kind: KindNames, names: list[str], selector: str | None, form: ListFormat) -> None:
+    """Print a line, or a document, for each existing object and for each change."""
     for name in names:
-        await _tell_absent(plane, kind, name)
-    told = _Lines(Columns(kind, everywhere=plane.namespace == "*", wide=form is Listed.WIDE), form)
+        await _note_absent(plane, kind, name)
+    lines = _Lines(Columns(kind, everywhere=plane.namespace == "*", wide=form is ListFormat.WIDE), form)
     async for event in plane.watch(kind.plural, labels=selector):
         item = event["object"]
         if names and item["metadata"]["name"] not in names:
             continue
-        if form in (Listed.JSON, Listed.YAML):
-            output.data(item, form)
+        if form in (ListFormat.JSON, ListFormat.YAML):
+            output.write_data(item, form)
             continue
-        for line in told.of(item, deleted=event["type"] == "DELETED"):
-            output.say(line)
+        for line in lines.format(item, deleted=event["type"] == "DELETED"):
+            output.write(line)
 
 
-async def _tell_absent(plane: AsyncPlane, kind: Called, name: str) -> None:
-    """Else a wrong name would be waited for in silence."""
+async def _note_absent(plane: AsyncPlane, kind: KindNames, name: str) -> None:
+    """Print a note if the object does not exist; otherwise a wrong name would wait in silence."""
     try:
         await plane.get(kind.plural, name)
     except errors.NotFound:
@@ -40,26 +40,26 @@ async def _tell_absent(plane: AsyncPlane, kind: Called, name: str) -> None:
 
 
 class _Lines:
-    """Columns become wider with what they hold. An object on its way out is told of once, and when it is gone."""
+    """Lines of a growing table. Columns widen as needed. A deletion is shown when it starts and when it is done."""
 
-    def __init__(self, columns: Columns, form: Listed) -> None:
+    def __init__(self, columns: Columns, form: ListFormat) -> None:
         self._columns = columns
         self._form = form
         self._widths: list[int] = []
-        self._leaving: set[str] = set()
+        self._deleting: set[str] = set()
 
-    def of(self, item: Mapping[str, Any], *, deleted: bool) -> Iterator[str]:
+    def format(self, item: Mapping[str, Any], *, deleted: bool) -> Iterator[str]:
         metadata = item["metadata"]
         uid, mark = str(metadata.get("uid")), ""
         if deleted:
-            self._leaving.discard(uid)
+            self._deleting.discard(uid)
             mark = "   (deleted)"
         elif metadata.get("deletionTimestamp"):
-            if uid in self._leaving:
+            if uid in self._deleting:
                 return
-            self._leaving.add(uid)
+            self._deleting.add(uid)
             mark = "   (deleting)"
-        if self._form is Listed.NAME:
+        if self._form is ListFormat.NAME:
             yield f"{self._columns.kind.singular}/{metadata['name']}{mark}"
             return
         row = self._columns.row(item)
@@ -67,8 +67,8 @@ class _Lines:
         before = self._widths or map(len, self._columns.titles)
         self._widths = [max(pair) for pair in zip(before, map(len, row), strict=True)]
         if first:
-            yield self._aligned(self._columns.titles)
-        yield self._aligned(row) + mark
+            yield self._align(self._columns.titles)
+        yield self._align(row) + mark
 
-    def _aligned(self, values: tuple[str, ...]) -> str:
+    def _align(self, values: tuple[str, ...]) -> str:
         return "   ".join(value.ljust(width) for value, width in zip(values, self._widths, strict=True)).rstrip()

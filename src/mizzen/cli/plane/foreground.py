@@ -1,7 +1,7 @@
-"""What `mizzen up` does: starts a plane, says when each part is ready, shows it, and ends it.
+"""The work of `mizzen up`: start a plane, report when each part is ready, show its status, and stop it.
 
-In the foreground it is only a viewer of a supervisor that runs by itself: it holds a tether, and a signal makes it ask
-for the stop. A start is tethered in any case until it has succeeded: however it fails, nothing is left.
+In the foreground, `up` only views a supervisor that runs on its own: it holds a tether, and on a signal it asks the
+supervisor to stop. Every start holds a tether until it has succeeded, so that a failed start leaves nothing running.
 """
 
 from __future__ import annotations
@@ -29,22 +29,25 @@ if TYPE_CHECKING:
     from mizzen.settings import Settings
 
 _POLL: Final = 0.05
-_CRASHES: Final = 3
-"""So many restarts during the start mean that waiting will not help."""
+_MAX_RESTARTS: Final = 3
+"""Restarts of a process during the start after which waiting longer will not help."""
 
 
 def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: bool, began: float) -> None:
-    """Until the plane is ready, when detached or found running; else until it is stopped. `flags`: those given."""
+    """Run until the plane is ready, if detached or already running; otherwise until it stops.
+
+    `flags`: options given on the command line.
+    """
     home = Home.of(settings.root)
     with Interrupts() as interrupts:
         tether = _start(settings, flags, home, interrupts, demo=demo, detach=detach, began=began)
         place = locate.in_data_dir(settings.root)
         asyncio.run(welcome.show(place, settings.root, strangers=settings.loopback and settings.anonymous))
         if tether is None:
-            if not detach and systemd_notify.expected():
+            if not detach and systemd_notify.is_expected():
                 raise errors.Conflict(
-                    f"a plane that is no service runs in {home.data_dir}",
-                    hint="'mizzen down' first, then start the service",
+                    f"a plane that systemd did not start is running in {home.data_dir}",
+                    hint="run 'mizzen down', then start the service",
                 )
             return
         systemd_notify.tell("READY=1", f"STATUS=control API {place.control_url}, inference API {place.inference_url}")
@@ -54,9 +57,11 @@ def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: boo
             shutdown.stop(home, interrupts)
         elif tether.lost:
             stop.stop(home)
-            raise errors.Unavailable("the supervisor was lost; the rest was ended", hint=f"see {home.supervisor_log}")
+            raise errors.Unavailable(
+                "the supervisor was lost; the other processes were stopped", hint=f"see {home.supervisor_log}"
+            )
         else:
-            output.tell("the plane was stopped")
+            output.write_progress("the plane was stopped")
 
 
 def _start(
@@ -69,53 +74,54 @@ def _start(
     detach: bool,
     began: float,
 ) -> KeptTether | None:
-    """A tether, when this viewer is to hold one; then signals are collected, too. What fails leaves nothing running."""
+    """Start or find the plane, and return the tether that this viewer holds, if any.
+
+    Signals are only counted from then on. A failure leaves nothing running.
+    """
     with ExitStack() as undo:
         training = None
-        if demo:  # trained while the plane starts
-            with interrupts.held():
+        if demo:  # train while the plane starts
+            with interrupts.defer():
                 home.prepare()
-                training = demonstration.Training(settings.root)
+                training = demonstration.DemoTraining(settings.root)
                 undo.callback(training.cancel)
-        output.tick("environment", began)
+        output.write_step("environment", began)
         began = time.monotonic()
         tether, running = None, boot.find(home)
         if running is None:
-            with interrupts.held():
-                running = _started(settings, home)
+            with interrupts.defer():
+                running = _launch(settings, home)
                 if not running.already_running:
-                    undo.enter_context(_undone_on_failure(home))
-                    tether = _tied(home)
+                    undo.enter_context(_stop_on_failure(home))
+                    tether = _attach_tether(home)
         asyncio.run(_wait_up(settings.root, home, settings.start_timeout))
-        output.tick("plane" + (" (was running)" if running.already_running else ""), began)
+        output.write_step("plane" + (" (already running)" if running.already_running else ""), began)
         if running.already_running:
-            _note_ignored(flags, home)
+            _note_ignored_flags(flags, home)
             _note_release(home)
         if training is not None:
             began = time.monotonic()
             fresh = asyncio.run(_serve_demo(settings.root, training))
-            output.tick("model trained and serving" if fresh else "model serving", began)
+            output.write_step("model trained and serving" if fresh else "model serving", began)
         if tether is not None and detach:
-            with interrupts.held():
+            with interrupts.defer():
                 tether.release()
             tether = None
         interrupts.collect()
     return tether
 
 
-def _started(settings: Settings, home: Home) -> boot.Running:
+def _launch(settings: Settings, home: Home) -> boot.RunningPlane:
     try:
         return boot.start(settings)
     except launch.StartFailed as failure:
         hint = f"see {home.supervisor_log}"
         if failure.reason is launch.Reason.PORT_TAKEN:
-            hint = (
-                "end that program, or let free ports be picked: --port 0 --inference-port 0 --grpc-port 0 --tls-port 0"
-            )
+            hint = "stop that program, or pick free ports: --port 0 --inference-port 0 --grpc-port 0 --tls-port 0"
         raise errors.Unavailable(str(failure), hint=hint) from failure
 
 
-def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
+def _note_ignored_flags(flags: Mapping[str, Any], home: Home) -> None:
     running = boot.settings_of(home)
     ignored = [
         f"--{name.replace('_', '-')}"
@@ -123,19 +129,19 @@ def _note_ignored(flags: Mapping[str, Any], home: Home) -> None:
         if value is not None and running is not None and value != getattr(running, name)
     ]
     if ignored:
-        output.note(f"a plane was running already: {', '.join(ignored)} had no effect; 'mizzen down' first")
+        output.note(f"a plane was already running: {', '.join(ignored)} had no effect; run 'mizzen down' first")
 
 
 def _note_release(home: Home) -> None:
     running = boot.release_of(home)
     if running and running != __version__:
         output.warn(
-            f"the plane that runs is Mizzen {running}, this is {__version__}: it goes on as it is; "
-            "'mizzen down' and 'mizzen up' make it this one"
+            f"the running plane is Mizzen {running}, and this command is {__version__}; "
+            "'mizzen down' and 'mizzen up' restart it with this version"
         )
 
 
-def _tied(home: Home) -> KeptTether:
+def _attach_tether(home: Home) -> KeptTether:
     try:
         return KeptTether(home)
     except client.SupervisorGone as error:
@@ -143,20 +149,20 @@ def _tied(home: Home) -> KeptTether:
 
 
 @contextmanager
-def _undone_on_failure(home: Home) -> Iterator[None]:
-    """Also on Ctrl-C: what this command started and could not finish is ended again, not what trained before it."""
+def _stop_on_failure(home: Home) -> Iterator[None]:
+    """If the block fails, or on Ctrl-C, stop what this command started, but not training that ran before it."""
     before = bool(stop.trains(home))
     try:
         yield
     except BaseException as error:
         stop.stop(home, graceful=False, keep_training=before)
         if isinstance(error, KeyboardInterrupt):
-            output.note("interrupted; what had started was ended")
+            output.note("interrupted; everything that had started was stopped")
         raise
 
 
 async def _wait_up(root: Path, home: Home, seconds: float) -> None:
-    """Until both APIs answer. Unavailable as soon as a process has given up; DeadlineExceeded."""
+    """Wait until both APIs answer. Raises Unavailable as soon as a process has given up, or DeadlineExceeded."""
     try:
         async with asyncio.timeout(seconds), AsyncPlane(locate.in_data_dir(root)) as plane:
             while not await plane.up():
@@ -175,15 +181,15 @@ def _check_processes(home: Home) -> None:
         raise errors.Unavailable("the supervisor ended during the start", hint=f"see {home.supervisor_log}") from error
     for process in processes:
         ours = process["key"] == "plane" or process["key"].startswith("gateway-")
-        if ours and (process["state"] == "failed" or process["restarts"] >= _CRASHES):
+        if ours and (process["state"] == "failed" or process["restarts"] >= _MAX_RESTARTS):
             log = home.logs / f"{process['key']}.log"
-            said, hint = last_words(log)
-            why = process["message"] or said or f"exit code {process['exit_code']}"
-            raise errors.Unavailable(f"{process['key']} does not start: {why}", hint=hint or f"see {log}")
+            message, hint = last_message(log)
+            why = process["message"] or message or f"exit code {process['exit_code']}"
+            raise errors.Unavailable(f"{process['key']} failed to start: {why}", hint=hint or f"see {log}")
 
 
-def last_words(log: Path) -> tuple[str, str]:
-    """Message and hint that a process ended with; without a hint, its last line."""
+def last_message(log: Path) -> tuple[str, str]:
+    """The last message and hint in the log of a process; the hint may be empty."""
     try:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except FileNotFoundError:
@@ -192,6 +198,6 @@ def last_words(log: Path) -> tuple[str, str]:
     return (lines[-1].removeprefix("error: ") if lines else ""), hint
 
 
-async def _serve_demo(root: Path, training: demonstration.Training) -> bool:
+async def _serve_demo(root: Path, training: demonstration.DemoTraining) -> bool:
     async with AsyncPlane(locate.in_data_dir(root)) as plane:
         return await demonstration.serve(plane, training)

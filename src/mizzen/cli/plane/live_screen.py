@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from mizzen.sdk.client import AsyncPlane
 
-EVERY: Final = 2.0
+INTERVAL: Final = 2.0
 
 
 async def redraw(
@@ -24,16 +24,18 @@ async def redraw(
     ask: Callable[[], Awaitable[dict[str, Any]]],
     screen: Callable[[dict[str, Any] | None, str, int], RenderableType],
 ) -> None:
-    """`screen` makes what is shown of what `ask` answered last, if it ever did; of what is wrong, if something is; and
-    for so many columns. A plane that went away is waited for."""
+    """Redraw until q is pressed. If the plane goes away, wait for it.
+
+    `screen` renders the last response of `ask` (None before the first), the current problem, and the width in columns.
+    """
     from rich.live import Live
 
     ended = asyncio.Event()
     shown: dict[str, Any] | None = None
-    with _keys(ended.set), Live(auto_refresh=False, screen=True) as live:
+    with _read_keys(ended.set), Live(auto_refresh=False, screen=True) as live:
         while not ended.is_set():
             try:
-                async with asyncio.timeout(EVERY):
+                async with asyncio.timeout(INTERVAL):
                     shown, trouble = await ask(), ""
             except errors.Unavailable as error:
                 trouble = f"{error.message}; waiting for it"
@@ -41,15 +43,15 @@ async def redraw(
                 trouble = f"{plane.place.control_url} does not answer; waiting for it"
             live.update(screen(shown, trouble, live.console.width), refresh=True)
             try:
-                async with asyncio.timeout(EVERY):
+                async with asyncio.timeout(INTERVAL):
                     await ended.wait()
             except TimeoutError:
                 continue
 
 
 @contextmanager
-def _keys(end: Callable[[], None]) -> Iterator[None]:
-    """While it is open, keys are heard as they are pressed; q ends it. Ctrl-C stays what it is."""
+def _read_keys(end: Callable[[], None]) -> Iterator[None]:
+    """While open, read keys as they are pressed; q calls `end`. Ctrl-C keeps its meaning."""
     if not sys.stdin.isatty():
         yield
         return
@@ -60,13 +62,13 @@ def _keys(end: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     before = termios.tcgetattr(descriptor)
 
-    def pressed() -> None:
+    def on_key() -> None:
         keys = os.read(descriptor, 64)
         if not keys or b"q" in keys.lower():
             end()
 
     tty.setcbreak(descriptor)
-    loop.add_reader(descriptor, pressed)
+    loop.add_reader(descriptor, on_key)
     try:
         yield
     finally:

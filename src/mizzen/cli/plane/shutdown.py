@@ -1,4 +1,4 @@
-"""The end of a plane in the foreground, said aloud."""
+"""Stopping a plane in the foreground, with progress messages."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mizzen.supervisor.data_dir import Home
 
 
 def stop(home: Home, interrupts: Interrupts) -> None:
-    """Ends the plane and says what that is; a further interrupt makes it a kill."""
+    """Stop the plane and print what is stopped; a further interrupt kills it."""
     seen, began = interrupts.count, time.monotonic()
     with suppress(client.SupervisorGone):
-        running = connection_stop.named(connection_stop.members(home), connection_stop.trains(home))
-        output.tell(f"stopping {', '.join(running)} (Ctrl-C again kills)")
+        running = connection_stop.describe_processes(connection_stop.members(home), connection_stop.trains(home))
+        output.write_progress(f"stopping {', '.join(running)} (press Ctrl-C again to kill)")
     with ThreadPoolExecutor(max_workers=1) as pool:
         ending = pool.submit(connection_stop.stop, home)
         while not wait((ending,), timeout=0.05).done:
@@ -27,4 +27,4 @@ def stop(home: Home, interrupts: Interrupts) -> None:
                 with suppress(client.SupervisorGone, client.Refused):
                     client.ask(home, "stop", graceful=False)
         ending.result()
-    output.tell(f"stopped in {time.monotonic() - began:.1f} s")
+    output.write_progress(f"stopped in {time.monotonic() - began:.1f} s")

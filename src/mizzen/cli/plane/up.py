@@ -1,4 +1,4 @@
-"""up, down, status: a plane's life on this machine."""
+"""`mizzen up`, `down` and `status`: the plane on this machine."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Output
 
 if TYPE_CHECKING:
-    from mizzen.sdk.connection.locate import Place
+    from mizzen.sdk.connection.locate import PlaneAddress
     from mizzen.supervisor.data_dir import Home
 
 _PATIENCE: Final = 2.0
-_TOLD: Final = ("key", "state", "pid", "restarts", "message")
-"""Of each process."""
+_PROCESS_FIELDS: Final = ("key", "state", "pid", "restarts", "message")
 
 
 def up(
     *,
     host: Annotated[str | None, typer.Option(help="Address to listen on [default: 127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Of the control API; 0: a free one [default: 8470].")] = None,
+    port: Annotated[int | None, typer.Option(help="Control API port; 0 picks a free one [default: 8470].")] = None,
     inference_port: Annotated[
-        int | None, typer.Option(help="Of the inference API; 0: a free one [default: 8471].")
+        int | None, typer.Option(help="Inference API port; 0 picks a free one [default: 8471].")
     ] = None,
     grpc_port: Annotated[
-        int | None, typer.Option(help="Of the inference API over gRPC; 0: a free one [default: 8472].")
+        int | None, typer.Option(help="Inference API port for gRPC; 0 picks a free one [default: 8472].")
     ] = None,
     tls_port: Annotated[
-        int | None, typer.Option(help="Of the control API with TLS; 0: a free one [default: 8473].")
+        int | None, typer.Option(help="Control API port for TLS; 0 picks a free one [default: 8473].")
     ] = None,
     inference_tls: Annotated[
-        bool, typer.Option("--inference-tls", help="The inference API speaks TLS, under the CA in the data dir.")
+        bool, typer.Option("--inference-tls", help="Serve the inference API over TLS, with the CA in the data dir.")
     ] = False,
     gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Allow an address that others can reach, also without TLS; needs tokens.")
+        bool,
+        typer.Option("--insecure", help="Allow an address that others can reach, even without TLS; requires tokens."),
     ] = False,
     demo: Annotated[bool, typer.Option("--demo", help="Train a small model and serve it as 'iris'.")] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Return when it is ready; end it with 'mizzen down'.")
+        bool, typer.Option("--detach", help="Return once the plane is ready; 'mizzen down' stops it.")
     ] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Start a plane, or show the one that runs.
+    """Start a plane, or show the one that is running.
 
     \b
     Example:
@@ -73,14 +73,15 @@ def up(
 def down(
     *,
     keep_training: Annotated[
-        bool, typer.Option("--keep-training", help="Let what trains go on; the next 'mizzen up' takes it over.")
+        bool, typer.Option("--keep-training", help="Leave training jobs running; the next 'mizzen up' takes them over.")
     ] = False,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """End the plane and everything it runs, also when parts of it have died.
+    """Stop the plane and everything it runs, even if parts of it have died.
 
-    Jobs go on when the plane is started again: from where they are with --keep-training, else from what they saved.
+    Training jobs continue when the plane starts again. With --keep-training they keep running meanwhile; otherwise they
+    resume from their last checkpoint.
 
     \b
     Example:
@@ -93,14 +94,14 @@ def down(
     folder = locate.data_dir_of(data_dir)
     home = Home.of(folder)
     ended = stop.stop(home, keep_training=keep_training)
-    left = stop.named(trains := stop.trains(home), trains) if keep_training else []
-    said = f"ended {', '.join(ended)}" if ended else f"no plane runs in {folder}"
-    told = {"ended": ended, "left": left} if keep_training else {"ended": ended}
-    output.outcome(told, form, f"{said}; {left[0]} left running" if left else said)
+    left = stop.describe_processes(trains := stop.trains(home), trains) if keep_training else []
+    text = f"stopped {', '.join(ended)}" if ended else f"no plane runs in {folder}"
+    result = {"ended": ended, "left": left} if keep_training else {"ended": ended}
+    output.write_outcome(result, form, f"{text}; {left[0]} left running" if left else text)
 
 
 def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
-    """Show where the plane answers and what it runs.
+    """Show the addresses of the plane and the processes it runs.
 
     \b
     Example:
@@ -111,13 +112,13 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     from mizzen.supervisor.data_dir import Home
 
     home = Home.of(locate.data_dir_of(data_dir))
-    with _told_what_trains(home):
+    with _mention_training(home):
         place = locate.in_data_dir(locate.data_dir_of(data_dir))
     try:
         info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
         raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
-    replicas = _replicas(place)
+    replicas = _list_replicas(place)
     found: dict[str, Any] = {
         "control_url": place.control_url,
         "tls_url": place.tls_url,
@@ -128,29 +129,30 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
         "processes": [
-            {name: process[name] for name in _TOLD} | _replica(process["key"], replicas) for process in processes
+            {name: process[name] for name in _PROCESS_FIELDS} | _server_of(process["key"], replicas)
+            for process in processes
         ],
     }
     if form is not Format.TABLE:
-        output.data(found, form)
+        output.write_data(found, form)
         return
     if found["disk"]["level"] != "enough":
         output.warn(f"the disk of the data dir: {found['disk']['message']}")
     for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
-        output.say(f"{key.replace('_', ' '):<15} {found[key] or ''}")
-    output.say()
-    output.table(
+        output.write(f"{key.replace('_', ' '):<15} {found[key] or ''}")
+    output.write()
+    output.write_table(
         ("PROCESS", "STATE", "PID", "RESTARTS", "MESSAGE"),
         (
-            (_named(each), each["state"], str(each["pid"] or ""), str(each["restarts"]), each["message"])
+            (_process_name(each), each["state"], str(each["pid"] or ""), str(each["restarts"]), each["message"])
             for each in found["processes"]
         ),
     )
 
 
 @contextmanager
-def _told_what_trains(home: Home) -> Iterator[None]:
-    """Without a plane: what it left running on request."""
+def _mention_training(home: Home) -> Iterator[None]:
+    """If no plane runs, add to the error which training jobs it left running on request."""
     from mizzen.sdk.connection import stop
 
     try:
@@ -159,28 +161,28 @@ def _told_what_trains(home: Home) -> Iterator[None]:
         trains = stop.trains(home)
         if not trains:
             raise
-        left = stop.named(trains, trains)[0]
-        hint = "'mizzen up' takes over what it left, 'mizzen down' ends it"
-        raise errors.Unavailable(f"{error.message}; {left} of it left running", hint=hint) from error
+        left = stop.describe_processes(trains, trains)[0]
+        hint = "'mizzen up' takes over what it left, 'mizzen down' stops it"
+        raise errors.Unavailable(f"{error.message}; {left} left running", hint=hint) from error
 
 
 def _disk(home: Home) -> dict[str, Any]:
-    """How much room is left, by the marks that the plane was started with."""
+    """Free disk space, and its level by the thresholds that the plane was started with."""
     from mizzen.assemble import boot
     from mizzen.blobs.disk_room import Room, free_bytes
 
     settings = boot.settings_of(home)
     low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
     room = Room(home.data_dir, low, critical)
-    return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.said()}
+    return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.describe()}
 
 
-def _replicas(place: Place) -> dict[str, dict[str, str]]:
-    """The model and InferenceModel behind each Workload's uid; empty when the plane is not there to tell."""
+def _list_replicas(place: PlaneAddress) -> dict[str, dict[str, str]]:
+    """Model and InferenceModel by Workload uid; empty if the plane does not answer."""
     from mizzen.sdk.client import AsyncPlane
 
     async def ask() -> dict[str, dict[str, str]]:
-        # A plane that is being brought back takes connections, and answers none.
+        # A plane that is restarting accepts connections but does not answer.
         async with asyncio.timeout(_PATIENCE), AsyncPlane(place, patience=0.0) as plane:
             workloads = (await plane.list("workloads", namespace="*"))["items"]
         return {
@@ -199,11 +201,11 @@ def _replicas(place: Place) -> dict[str, dict[str, str]]:
         return {}
 
 
-def _replica(key: str, replicas: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """Of what a process is a replica: the keys of these are <uid of the Workload>.<index>. Empty for others."""
+def _server_of(key: str, replicas: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """The server of a replica process, by its key <uid of the Workload>.<index>; empty for other processes."""
     uid, _, index = key.rpartition(".")
     return {**replicas[uid], "replica": int(index)} if uid in replicas else {}
 
 
-def _named(process: Mapping[str, Any]) -> str:
+def _process_name(process: Mapping[str, Any]) -> str:
     return f"{process['server']} [{process['replica']}]" if "server" in process else str(process["key"])

@@ -1,4 +1,4 @@
-"""The group train: job sets, as the /model API has them. Starting one is in `training_start`."""
+"""The group `mizzen train`: job sets, over the /model API. `start` is in its own module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mizzen.cli import completions, output
-from mizzen.cli.help_format import Group, Running
+from mizzen.cli.help_format import Group, PassthroughCommand
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 from mizzen.cli.training.start import start
@@ -23,14 +23,12 @@ train = Group(
     "\b\nExample:\n  mizzen train start iris --code examples/training/iris --serve",
     no_args_is_help=True,
 )
-train.command("start", cls=Running)(start)
+train.command("start", cls=PassthroughCommand)(start)
 
-JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="The id of the job set.", autocompletion=completions.jobs)
-]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job set.", autocompletion=completions.jobs)]
 
 
-class State(StrEnum):
+class StateFilter(StrEnum):
     ONGOING = "ongoing"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -41,10 +39,13 @@ class State(StrEnum):
 def list_jobs(
     *,
     model: Annotated[
-        str | None, typer.Argument(metavar="MODEL", help="Only of this model.", autocompletion=completions.models)
+        str | None,
+        typer.Argument(metavar="MODEL", help="Only jobs of this model.", autocompletion=completions.models),
     ] = None,
-    version: Annotated[str | None, typer.Option(help="Only of this version of it.")] = None,
-    state: Annotated[State, typer.Option(help="Those that go on or wait, or have ended so.")] = State.ONGOING,
+    version: Annotated[str | None, typer.Option(help="Only jobs of this version.")] = None,
+    state: Annotated[
+        StateFilter, typer.Option(help="State of the jobs to list; ongoing includes waiting ones.")
+    ] = StateFilter.ONGOING,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
@@ -57,19 +58,13 @@ def list_jobs(
       mizzen train list iris --state all
     """
     if version is not None and model is None:
-        raise typer.BadParameter("--version is of a model: name it")
+        raise typer.BadParameter("--version needs MODEL")
     items = call(data_dir, lambda plane: plane.jobs(model, version, state=state.value), namespace)
-    if form is not Format.TABLE:
-        output.data({"items": items}, form)
-        return
     from mizzen.cli.training import views
 
-    if items:
-        output.table(views.TITLES, views.rows(items))
-    elif state is State.ONGOING:
-        output.note("no job goes on or waits; --state all lists those that have ended, too")
-    else:
-        output.note("no jobs")
+    ongoing = "no job is running or waiting; --state all also lists jobs that have ended"
+    nothing = ongoing if state is StateFilter.ONGOING else "no jobs"
+    output.write_rows(items, views.TITLES, views.job_rows(items), nothing, form)
 
 
 @train.command("show")
@@ -79,7 +74,7 @@ def show(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show a job set: how far it is, how its replicas are, what it saved, and who serves that.
+    """Show a job set: its progress, replicas and checkpoints, and the servers of those.
 
     \b
     Example:
@@ -91,27 +86,23 @@ def show(
         return await plane.job(ref), await plane.checkpoints(ref)
 
     found, checkpoints = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.data(found, form)
-        return
     from mizzen.cli.training import views
 
-    for line in views.described(found, checkpoints):
-        output.say(line)
+    output.write_lines(found, form, views.describe_job(found, checkpoints))
 
 
 @train.command("logs")
 def logs(
     job: JobArgument,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as more is printed, until it ends.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job ends.")] = False,
     tail: Annotated[int | None, typer.Option(min=0, help="Only the last N lines.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only since then: 10m for so long ago, or a time.")] = None,
-    replica: Annotated[str | None, typer.Option(help="Only of this one, such as worker-0.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only lines since a time, or since 10m ago.")] = None,
+    replica: Annotated[str | None, typer.Option(help="Only this replica, such as worker-0.")] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Show what the replicas of a job set printed, in the order in which they did.
+    """Show the output of the replicas of a job set, in time order.
 
     \b
     Example:
@@ -121,7 +112,7 @@ def logs(
 
     async def work(plane: AsyncPlane) -> None:
         async for piece in plane.job_logs(job, follow=follow, tail=tail, since=since, replica=replica):
-            output.say(piece, nl=False, colours=True)
+            output.write(piece, nl=False, colors=True)
 
     call(data_dir, work, namespace)
 
@@ -130,17 +121,21 @@ def logs(
 def checkpoints(
     job: JobArgument,
     *,
-    get: Annotated[str | None, typer.Option("--get", metavar="ID", help="Fetch the files of this one.")] = None,
+    get: Annotated[
+        str | None, typer.Option("--get", metavar="ID", help="Download the files of this checkpoint.")
+    ] = None,
     trust: Annotated[
         str | None,
-        typer.Option("--trust", metavar="ID", help="Vouch for this one: it may be served, even if it is a pickle."),
+        typer.Option("--trust", metavar="ID", help="Trust this checkpoint: it may be served, even if it is a pickle."),
     ] = None,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Into this folder; default: its id.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Folder to download to [default: the id].")
+    ] = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """List what a job set saved, newest first; or fetch the files of one, or vouch for it.
+    """List the checkpoints of a job set, newest first; or download or trust one of them.
 
     \b
     Example:
@@ -149,45 +144,41 @@ def checkpoints(
       mizzen train checkpoints iris-1-x7k2p --trust iris-1-x7k2p-0c29a1f0
     """
     if get is not None and trust is not None:
-        raise typer.BadParameter("--get and --trust are two things: one after the other")
+        raise typer.BadParameter("--get and --trust cannot be combined: run one after the other")
     if trust is not None and to is None:
-        told = call(data_dir, lambda plane: plane.trust_checkpoint(job, trust), namespace)
-        output.outcome(told, form, f"{trust} is trusted: what is in it may run")
+        trusted = call(data_dir, lambda plane: plane.trust_checkpoint(job, trust), namespace)
+        output.write_outcome(trusted, form, f"{trust} is trusted: its contents may run")
         return
     if get is not None:
         folder = call(data_dir, lambda plane: plane.fetch_checkpoint(job, get, to or Path(get)), namespace)
-        output.outcome({"checkpoint_id": get, "folder": str(folder)}, form, f"{get} is in {folder}")
+        output.write_outcome({"checkpoint_id": get, "folder": str(folder)}, form, f"{get} is in {folder}")
         return
     if to is not None:
-        raise typer.BadParameter("--to is for --get ID")
+        raise typer.BadParameter("--to needs --get ID")
     items = call(data_dir, lambda plane: plane.checkpoints(job), namespace)
-    if form is not Format.TABLE:
-        output.data({"items": items}, form)
-    elif not items:
-        output.note(f"no checkpoint of {job} is kept: it has saved none yet, or they were removed")
-    else:
-        from mizzen.cli.training import views
+    from mizzen.cli.training import views
 
-        output.table(views.CHECKPOINT_TITLES, views.checkpoint_rows(items))
+    nothing = f"{job} has no checkpoints: none was saved yet, or they were removed"
+    output.write_rows(items, views.CHECKPOINT_TITLES, views.checkpoint_rows(items), nothing, form)
 
 
 @train.command("stop")
 def stop(
     job: JobArgument,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Until its processes have ended.")] = True,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its processes have ended.")] = True,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """End a job set. Its logs and checkpoints stay.
+    """Stop a job set. Its logs and checkpoints are kept.
 
     \b
     Example:
       mizzen train stop iris-1-x7k2p
     """
     ended = call(data_dir, lambda plane: plane.stop_job(job, wait=wait), namespace)
-    output.outcome(ended, form, f"{job} {_ended(ended)}")
+    output.write_outcome(ended, form, f"{job} {_stop_text(ended)}")
 
 
 @train.command("suspend")
@@ -197,14 +188,14 @@ def suspend(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Stop the processes of a job set until it is resumed. Its deadline stands still.
+    """Stop the processes of a job set until it is resumed. Its deadline is paused meanwhile.
 
     \b
     Example:
       mizzen train suspend iris-1-x7k2p
     """
-    told = call(data_dir, lambda plane: plane.suspend_job(job), namespace)
-    output.outcome(told, form, f"{job} is suspended; 'mizzen train resume {job}' lets it go on")
+    suspended = call(data_dir, lambda plane: plane.suspend_job(job), namespace)
+    output.write_outcome(suspended, form, f"{job} is suspended; 'mizzen train resume {job}' resumes it")
 
 
 @train.command("resume")
@@ -214,19 +205,19 @@ def resume(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Let a suspended job set go on from what it saved.
+    """Resume a suspended job set from its last checkpoint.
 
     \b
     Example:
       mizzen train resume iris-1-x7k2p
     """
-    told = call(data_dir, lambda plane: plane.resume_job(job), namespace)
-    output.outcome(told, form, f"{job} goes on; 'mizzen train logs {job} -f' follows it")
+    resumed = call(data_dir, lambda plane: plane.resume_job(job), namespace)
+    output.write_outcome(resumed, form, f"{job} is resumed; 'mizzen train logs {job} -f' follows it")
 
 
-def _ended(job: dict[str, Any]) -> str:
+def _stop_text(job: dict[str, Any]) -> str:
     if job["state"] == "Succeeded":
-        return "had succeeded before"
+        return "had already succeeded"
     if job["state"] != "Failed":
-        return "is ending"
-    return "is ended" if job.get("reason") == "Terminated" else f"had failed before: {job.get('reason')}"
+        return "is stopping"
+    return "is stopped" if job.get("reason") == "Terminated" else f"had already failed: {job.get('reason')}"

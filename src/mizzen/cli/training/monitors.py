@@ -1,4 +1,4 @@
-"""The group monitor: one tool over all versions and jobs of a model."""
+"""The group `mizzen monitor`: one tool over all versions and jobs of a model."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ monitor = Group(
 def start(
     *,
     model: ModelArgument,
-    tool: Annotated[str | None, typer.Option(help="tensorboard or scalars; default: by the model's framework.")] = None,
+    tool: Annotated[str | None, typer.Option(help="Tool: tensorboard or scalars [default: by framework].")] = None,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Start the monitor of a model: TensorBoard, or our own viewer, over all its versions and jobs. It has one.
+    """Start a model's monitor, TensorBoard or a built-in viewer, over all its versions and jobs. Each model has one.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def start(
         return await plane.wait_monitor(model) if wait else begun
 
     seen = call(data_dir, work, namespace)
-    output.outcome(seen, form, _told(model, seen))
+    output.write_outcome(seen, form, _status_text(model, seen))
     if form is Format.TABLE:
         output.note(f"'mizzen monitor open {model}' opens it in a browser")
 
@@ -56,12 +56,14 @@ def start(
 def open_(
     *,
     model: ModelArgument,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it here, or only tell where.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, or only print the URL.")
+    ] = True,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Open the monitor of a model in a browser, by an address that is good once and for a minute.
+    """Open the monitor of a model in a browser, with a URL that works once and for one minute.
 
     \b
     Example:
@@ -73,16 +75,16 @@ def open_(
         try:
             await plane.wait_monitor(model)
         except errors.NotFound as error:
-            raise _unstarted(model, error) from error
+            raise _with_start_hint(model, error) from error
         return await plane.monitor_ticket(model)
 
     url = call(data_dir, work, namespace)
-    output.outcome({"url": url}, form, url)
+    output.write_outcome({"url": url}, form, url)
     if browser:
         import webbrowser
 
         if not webbrowser.open(url):
-            output.note("no browser could be started here: open the address yourself, within a minute")
+            output.note("no browser could be started here: open the URL yourself, within a minute")
 
 
 @monitor.command("show")
@@ -92,7 +94,7 @@ def show(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Show the monitor of a model: which tool it is, and where it answers.
+    """Show the monitor of a model: its tool and its URL.
 
     \b
     Example:
@@ -103,10 +105,10 @@ def show(
         try:
             return await plane.monitor(model)
         except errors.NotFound as error:
-            raise _unstarted(model, error) from error
+            raise _with_start_hint(model, error) from error
 
     seen = call(data_dir, work, namespace)
-    output.outcome(seen, form, _told(model, seen))
+    output.write_outcome(seen, form, _status_text(model, seen))
 
 
 @monitor.command("stop")
@@ -116,23 +118,23 @@ def stop(
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """End the monitor of a model. What was logged stays.
+    """Stop the monitor of a model. Logged data is kept.
 
     \b
     Example:
       mizzen monitor stop iris
     """
     call(data_dir, lambda plane: plane.stop_monitor(model), namespace)
-    output.outcome({"model": model, "stopped": True}, form, f"the monitor of {model} is stopped")
+    output.write_outcome({"model": model, "stopped": True}, form, f"the monitor of {model} is stopped")
 
 
-def _told(model: str, seen: Mapping[str, Any]) -> str:
+def _status_text(model: str, seen: Mapping[str, Any]) -> str:
     conditions = (seen.get("status") or {}).get("conditions") or ()
     why = next((str(one.get("message") or "") for one in conditions if one.get("type") == "Ready"), "")
     state = "answers at" if seen.get("ready") else "will answer at"
-    said = f"the monitor of {model} ({seen.get('tool') or 'not known yet'}) {state} {seen.get('url') or '-'}"
-    return f"{said}\n{why}" if why else said
+    text = f"the monitor of {model} ({seen.get('tool') or 'not known yet'}) {state} {seen.get('url') or '-'}"
+    return f"{text}\n{why}" if why else text
 
 
-def _unstarted(model: str, error: errors.NotFound) -> errors.NotFound:
+def _with_start_hint(model: str, error: errors.NotFound) -> errors.NotFound:
     return errors.NotFound(error.message, hint=error.hint or f"'mizzen monitor start {model}' starts one")

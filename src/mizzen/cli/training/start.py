@@ -1,4 +1,4 @@
-"""mizzen train start: from code, or a version, to a job set, its checkpoint, and a server of that."""
+"""`mizzen train start`: from code or a version to a job set, its checkpoint, and a server of that."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, interrupts, object_arguments, output
 from mizzen.cli.models.deploy import Steps, read_data
-from mizzen.cli.object_arguments import ModelArgument, NoRequirements, OneRequirement, PythonOption, RequirementsFile
+from mizzen.cli.object_arguments import ModelArgument, NoRequirements, PythonOption, RequirementOption, RequirementsFile
 from mizzen.cli.output import Format
 from mizzen.cli.session import DataDir, Namespace, Output, call
 
@@ -20,67 +20,91 @@ if TYPE_CHECKING:
     from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
 
-_TYPES: Final = {name.lower(): name for name in ("Chief", "Master", "Worker", "PS", "Evaluator")}
+_REPLICA_TYPES: Final = {name.lower(): name for name in ("Chief", "Master", "Worker", "PS", "Evaluator")}
 _COUNT: Final = re.compile(r"\d{1,4}")
+
+
+VersionArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="VERSION",
+        help="Version whose code to run [default: the newest].",
+        autocompletion=completions.versions,
+    ),
+]
+CommandArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="-- COMMAND…", help="Command to run [default: python train.py].", show_default=False),
+]
+Code = Annotated[
+    Path | None,
+    typer.Option(metavar="PATH", help="Code to register as a new version first; creates the model if needed."),
+]
+Framework = Annotated[str | None, typer.Option(help="Framework of the code, if its files do not show it.")]
+Param = Annotated[
+    list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="Hyperparameter; repeatable.")
+]
+Params = Annotated[str | None, typer.Option(metavar="JSON|@FILE", help="Hyperparameters as a JSON object.")]
+Dataset = Annotated[
+    str | None, typer.Option(metavar="PATH|URL|s3://BUCKET/PREFIX", help="Dataset to fetch before the command starts.")
+]
+Sha256 = Annotated[str | None, typer.Option("--sha256", help="SHA-256 of the file at the dataset's URL.")]
+Secret = Annotated[str | None, typer.Option(help="Secret with the keys of the dataset's bucket.")]
+Replicas = Annotated[
+    str | None, typer.Option(metavar="N|TYPE=N,…", help="Number of workers, or by type: chief=1,worker=2,ps=1.")
+]
+Cpu = Annotated[str | None, typer.Option(help="CPU cores per replica: 2, 500m.")]
+Memory = Annotated[str | None, typer.Option(help="Memory per replica: 4Gi.")]
+Gpu = Annotated[float | None, typer.Option(help="GPUs per replica, or a fraction of one.")]
+Priority = Annotated[int | None, typer.Option(help="Priority: higher ones start first if not all can.")]
+Restart = Annotated[
+    str | None,
+    typer.Option(metavar="POLICY", help="Restart policy: Never, OnFailure, Always, ExitCode [default: Never]."),
+]
+Deadline = Annotated[str | None, typer.Option(metavar="TIME", help="Maximum run time, after which it fails: 2h.")]
+Keep = Annotated[int | None, typer.Option(min=1, help="Number of checkpoints to keep.")]
+Env = Annotated[list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Environment variable; repeatable.")]
+Serve = Annotated[bool, typer.Option("--serve", help="If it succeeds, serve its last checkpoint.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until training ends.")]
+Follow = Annotated[
+    bool | None,
+    typer.Option("--follow/--quiet", help="While waiting, print the log, or nothing [default: progress]."),
+]
 
 
 def start(
     *,
     model: ModelArgument,
-    version: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="VERSION", help="Whose code runs; default: the newest.", autocompletion=completions.versions
-        ),
-    ] = None,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- COMMAND…", help="What is run there; default: python train.py.", show_default=False),
-    ] = None,
-    code: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Register this file or folder first; the model is made when absent."),
-    ] = None,
-    framework: Annotated[str | None, typer.Option(help="Of the code, when its files do not tell.")] = None,
+    version: VersionArgument = None,
+    command: CommandArgument = None,
+    code: Code = None,
+    framework: Framework = None,
     requirements: RequirementsFile = None,
-    requirement: OneRequirement = None,
+    requirement: RequirementOption = None,
     no_requirements: NoRequirements = False,
     python: PythonOption = None,
-    param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="A hyperparameter; repeatable.")
-    ] = None,
-    params: Annotated[str | None, typer.Option(metavar="JSON|@FILE", help="Hyperparameters as an object.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(metavar="PATH|URL|s3://BUCKET/PREFIX", help="Fetched before the command starts.")
-    ] = None,
-    sha256: Annotated[str | None, typer.Option("--sha256", help="Of what is at the dataset's URL.")] = None,
-    secret: Annotated[str | None, typer.Option(help="The secret with the keys of the dataset's bucket.")] = None,
-    replicas: Annotated[
-        str | None, typer.Option(metavar="N|TYPE=N,…", help="So many workers; or chief=1,worker=2,ps=1.")
-    ] = None,
-    cpu: Annotated[str | None, typer.Option(help="Processors for each replica: 2, 500m.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory for each replica: 4Gi.")] = None,
-    gpu: Annotated[float | None, typer.Option(help="GPUs for each replica, or a share of one.")] = None,
-    priority: Annotated[int | None, typer.Option(help="Higher ones start first when not all can.")] = None,
-    restart: Annotated[
-        str | None, typer.Option(metavar="POLICY", help="Never, OnFailure, Always or ExitCode; default: Never.")
-    ] = None,
-    deadline: Annotated[str | None, typer.Option(metavar="TIME", help="It fails after running so long: 2h.")] = None,
-    keep: Annotated[int | None, typer.Option(min=1, help="Keep only so many of its checkpoints.")] = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="A variable of its environment; repeatable.")
-    ] = None,
-    serve: Annotated[bool, typer.Option("--serve", help="When it succeeded, serve what it saved last.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it has ended.")] = True,
-    follow: Annotated[
-        bool | None,
-        typer.Option("--follow/--quiet", help="Meanwhile, print its log, or nothing; default: how far it is."),
-    ] = None,
+    param: Param = None,
+    params: Params = None,
+    dataset: Dataset = None,
+    sha256: Sha256 = None,
+    secret: Secret = None,
+    replicas: Replicas = None,
+    cpu: Cpu = None,
+    memory: Memory = None,
+    gpu: Gpu = None,
+    priority: Priority = None,
+    restart: Restart = None,
+    deadline: Deadline = None,
+    keep: Keep = None,
+    env: Env = None,
+    serve: Serve = False,
+    wait: Wait = True,
+    follow: Follow = None,
     namespace: Namespace = None,
     data_dir: DataDir = None,
     form: Output = Format.TABLE,
 ) -> None:
-    """Train a version of a model, show how it goes, and end with 1 when it failed. Ctrl-C leaves it running.
+    """Train a version of a model and show its progress. Exits with 1 if training fails. Ctrl-C leaves it running.
 
     \b
     Example:
@@ -90,106 +114,118 @@ def start(
     """
     from mizzen.sdk.operations import train
 
-    if code is not None and version is not None:
-        raise typer.BadParameter("--code becomes the next version: give it or VERSION, not both")
-    if serve and not wait:
-        raise typer.BadParameter("--serve needs the job's end: leave --no-wait out, or 'mizzen serve' later")
-    if follow and not wait:
-        raise typer.BadParameter("--follow needs the job's end: leave --no-wait out, or 'mizzen train logs -f' later")
-    if dataset is None and (sha256 is not None or secret is not None):
-        raise typer.BadParameter(f"{'--sha256' if sha256 is not None else '--secret'} is for --dataset: name that, too")
-    required = object_arguments.required(requirements, requirement, none=no_requirements)
-    if code is None and (required is not None or python is not None):
-        raise typer.BadParameter("--requirements and --python are for --code: a version that is there has its own")
+    _check_source(code, version, dataset, sha256=sha256, secret=secret)
+    _check_wait(wait=wait, serve=serve, follow=follow)
+    packages = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
+    if code is None and (packages is not None or python is not None):
+        raise typer.BadParameter("--requirements and --python need --code: a registered version has its own")
     spec = train.spec_of(
-        command=command,
-        params=_params(params, param or []),
-        dataset=_dataset(dataset),
-        sha256=sha256,
-        secret=secret,
-        replicas=_replicas(replicas),
-        cpu=cpu,
-        memory=memory,
-        gpu=gpu,
-        priority=priority,
-        restart=restart,
-        deadline=deadline,
-        keep=keep,
-        env=_env(env or []),
+        command=command, params=_parse_params(params, param or []), dataset=_check_dataset(dataset), sha256=sha256,
+        secret=secret, replicas=_parse_replicas(replicas), cpu=cpu, memory=memory, gpu=gpu, priority=priority,
+        restart=restart, deadline=deadline, keep=keep, env=_parse_env(env or []),
         framework=None if code is not None else framework,
-    )
-    steps = _Begun(model)
+    )  # fmt: skip
+    steps = TrainingSteps(model)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
         number = version
         if code is not None:
-            from mizzen.sdk.operations import deploy
-            from mizzen.sdk.packaging import requirements as packaging_requirements
-
             train.refuse_unstartable(model, code, spec)
-            added = await deploy.register_code(
-                plane, model, code, framework=framework, requirements=required, python=python
-            )
-            number = str(added["version"])
-            steps.tell(f"registered version {number}{packaging_requirements.told(added)}")
-        job = await _started(plane, model, number or await plane.newest_version(model), spec, steps)
-        from mizzen.cli.training import watch
+            options = {"framework": framework, "requirements": packages, "python": python}
+            number = await _register(plane, model, code, steps, **options)
+        job = await _start_job(plane, model, number or await plane.newest_version(model), spec, steps)
+        ended = await _watch(plane, job, steps, wait=wait, follow=follow, form=form)
+        return {**ended, "served": await _serve_checkpoint(plane, steps)} if serve else ended
 
-        assert steps.job is not None
-        if not wait:
-            # Data is for programs, which look for themselves.
-            return await watch.begun(plane, steps.job, job) if form is Format.TABLE else job
-        # With data on stdout, what is told meanwhile goes elsewhere.
-        ended = await watch.wait(plane, steps.job, follow=follow, tell=_print if form is Format.TABLE else _aside)
-        return {**ended, "served": await _served(plane, steps)} if serve else ended
-
-    with interrupts.told(steps.left):
+    with interrupts.report_interrupt(steps.summary):
         done = call(data_dir, work, namespace)
     if form is not Format.TABLE:
-        output.data(done, form)
+        output.write_data(done, form)
         return
-    _tell_end(done, waited=wait)
+    _report_end(done, waited=wait)
 
 
-class _Begun(Steps):
-    """What goes on when nobody waits any more."""
+def _check_source(
+    code: Path | None, version: str | None, dataset: str | None, *, sha256: str | None, secret: str | None
+) -> None:
+    if code is not None and version is not None:
+        raise typer.BadParameter("--code registers a new version: give --code or VERSION, not both")
+    if dataset is None and (sha256 is not None or secret is not None):
+        raise typer.BadParameter(f"{'--sha256' if sha256 is not None else '--secret'} needs --dataset")
+
+
+def _check_wait(*, wait: bool, serve: bool, follow: bool | None) -> None:
+    if wait or not (serve or follow):
+        return
+    option, later = ("--serve", "serve") if serve else ("--follow", "train logs -f")
+    raise typer.BadParameter(f"{option} needs the end of training: leave out --no-wait, or run 'mizzen {later}' later")
+
+
+class TrainingSteps(Steps):
+    """Steps of a training, and what keeps running after an interrupt."""
 
     def __init__(self, model: str) -> None:
         super().__init__(model)
         self.job: JobRef | None = None
         self.ended = False
 
-    def left(self) -> str:
+    def summary(self) -> str:
         if self.job is None or self.ended:
-            return super().left()
+            return super().summary()
         return (
-            f"job {self.job.id} goes on; 'mizzen train logs {self.job.id} -f' follows it, "
-            f"'mizzen train stop {self.job.id}' ends it"
+            f"job {self.job.id} keeps running; 'mizzen train logs {self.job.id} -f' follows it, "
+            f"'mizzen train stop {self.job.id}' stops it"
         )
 
 
-async def _started(plane: AsyncPlane, model: str, version: str, spec: dict[str, Any], steps: _Begun) -> dict[str, Any]:
+async def _register(plane: AsyncPlane, model: str, code: Path, steps: TrainingSteps, **options: Any) -> str:
+    """Register code as the next version of a model, and return the version."""
+    from mizzen.sdk.operations import deploy
+    from mizzen.sdk.packaging import requirements
+
+    added = await deploy.register_code(plane, model, code, **options)
+    steps.tell(f"registered version {added['version']}{requirements.describe(added)}")
+    return str(added["version"])
+
+
+async def _start_job(
+    plane: AsyncPlane, model: str, version: str, spec: dict[str, Any], steps: TrainingSteps
+) -> dict[str, Any]:
     from mizzen.sdk.api.jobs import JobRef
 
     path = (spec.get("dataset") or {}).get("path")
     if path and plane.place.data_dir is not None and not Path(path).exists():  # noqa: ASYNC240 - once
-        raise errors.NotFound(f"no file or folder {path} to train with")
+        raise errors.NotFound(f"the dataset {path} does not exist")
     job = await plane.start_job(model, version, spec)
     steps.job = JobRef(model, str(job.get("version") or version), str(job["id"]))
     steps.tell(f"started {steps.job.id}")
     return job
 
 
-async def _served(plane: AsyncPlane, steps: _Begun) -> dict[str, Any]:
-    """The newest checkpoint of the job, ready and current."""
+async def _watch(
+    plane: AsyncPlane, job: dict[str, Any], steps: TrainingSteps, *, wait: bool, follow: bool | None, form: Format
+) -> dict[str, Any]:
+    """The job once it has ended; without `wait`, once it has started."""
+    from mizzen.cli.training import watch
+
+    assert steps.job is not None
+    if not wait:
+        # Programs that read data poll for themselves.
+        return await watch.wait_started(plane, steps.job, job) if form is Format.TABLE else job
+    # With data on stdout, progress goes to stderr.
+    return await watch.wait(plane, steps.job, follow=follow, tell=_print if form is Format.TABLE else _print_note)
+
+
+async def _serve_checkpoint(plane: AsyncPlane, steps: TrainingSteps) -> dict[str, Any]:
+    """Serve the newest checkpoint of the job; it is ready and current on return."""
     from mizzen.sdk.operations.deploy import Deployment
 
     assert steps.job is not None
     steps.ended = True
     job = steps.job
     server = await plane.serve_job(job)
-    steps.begun = Deployment(job.model, job.version, server, await plane.inference_url(job.model))
-    await plane.finish(steps.begun, progress=steps.tell)
+    steps.deployment = Deployment(job.model, job.version, server, await plane.inference_url(job.model))
+    await plane.finish(steps.deployment, progress=steps.tell)
     others = [
         str(each["id"])
         for each in (await plane.describe_model(job.model))["servers"]
@@ -197,75 +233,77 @@ async def _served(plane: AsyncPlane, steps: _Begun) -> dict[str, Any]:
     ]
     if others:
         output.note(
-            f"version {job.version} is served by {', '.join(others)}, too, which may be of another checkpoint: "
-            f"'mizzen delete inferencemodel {' '.join(others)}' leaves all calls to {server}"
+            f"version {job.version} is also served by {', '.join(others)}, possibly from another checkpoint: "
+            f"'mizzen delete inferencemodel {' '.join(others)}' sends all calls to {server}"
         )
-    return {"server": server, "url": steps.begun.url}
+    return {"server": server, "url": steps.deployment.url}
 
 
-def _tell_end(job: dict[str, Any], *, waited: bool) -> None:
+def _report_end(job: dict[str, Any], *, waited: bool) -> None:
     id_, model, version = job["id"], job.get("model"), job.get("version")
     if not waited:
-        output.say(f"{id_} trains version {version} of {model}")
+        output.write(f"{id_} trains version {version} of {model}")
         from mizzen.cli.training import watch
 
-        if why := watch.obstacle(job):
+        if why := watch.describe_obstacle(job):
             output.note(why)
-        output.note(f"'mizzen train logs {id_} -f' follows it, 'mizzen train show {id_}' shows how far it is")
+        output.note(f"'mizzen train logs {id_} -f' follows it, 'mizzen train show {id_}' shows its progress")
         return
     from mizzen.cli.training import views
 
-    output.say(views.succeeded(job))
+    output.write(views.describe_success(job))
     if "served" in job:
-        output.say(f"{model} version {version} answers at {job['served']['url']}/infer")
-        output.note(f"'mizzen predict {model} --data JSON' asks it")
+        output.write(f"{model} version {version} answers at {job['served']['url']}/infer")
+        output.note(f"'mizzen predict {model} --data JSON' sends it a request")
     elif job.get("checkpoints"):
         output.note(f"'mizzen serve {model} {version}' serves it")
 
 
-def _params(whole: str | None, single: list[str]) -> dict[str, Any]:
-    """Values are JSON where they can be read so, else texts."""
-    given = read_data(whole, "--params", '{"rate": 0.1}') if whole is not None else {}
-    if not isinstance(given, dict):
-        raise typer.BadParameter('must be an object, such as {"rate": 0.1}', param_hint="'--params'")
-    _refuse_no_numbers(given, "--params")
-    each = {key: _value(text) for key, text in object_arguments.pairs(single, "--param").items()}
-    _refuse_no_numbers(each, "--param")
-    return {**given, **each}
+def _parse_params(whole: str | None, single: list[str]) -> dict[str, Any]:
+    """Hyperparameters of --params and --param. Values are JSON if they parse as such, else text."""
+    params = read_data(whole, "--params", '{"rate": 0.1}') if whole is not None else {}
+    if not isinstance(params, dict):
+        raise typer.BadParameter('must be a JSON object, such as {"rate": 0.1}', param_hint="'--params'")
+    _refuse_nan(params, "--params")
+    each = {key: _parse_value(text) for key, text in object_arguments.parse_pairs(single, "--param").items()}
+    _refuse_nan(each, "--param")
+    return {**params, **each}
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _refuse_no_numbers(given: dict[str, Any], option: str) -> None:
-    """Python reads NaN and infinity; JSON has no word for them."""
-    for name, value in given.items():
+def _refuse_nan(params: dict[str, Any], option: str) -> None:
+    """Python's JSON parser reads NaN and infinity, which are not valid JSON."""
+    for name, value in params.items():
         try:
             json.dumps(value, allow_nan=False)
         except ValueError:
-            why = f"'{name}' is NaN or infinite, which is no JSON; as a text it is '\"NaN\"'"
+            why = f"'{name}' is NaN or infinite, which is not valid JSON; write '\"NaN\"' for text"
             raise typer.BadParameter(why, param_hint=f"'{option}'") from None
 
 
-def _env(given: list[str]) -> dict[str, str]:
-    found = object_arguments.pairs(given, "--env")
+def _parse_env(pairs: list[str]) -> dict[str, str]:
+    found = object_arguments.parse_pairs(pairs, "--env")
     own = next((name for name in found if name.startswith("MIZZEN_")), None)
     if own is not None:
-        raise typer.BadParameter(f"'{own}': names with MIZZEN_ are the plane's own", param_hint="'--env'")
+        raise typer.BadParameter(
+            f"'{own}': names that start with MIZZEN_ are reserved for the plane", param_hint="'--env'"
+        )
     return found
 
 
-def _dataset(text: str | None) -> str | None:
+def _check_dataset(text: str | None) -> str | None:
     if text == "":
-        raise typer.BadParameter("names no dataset", param_hint="'--dataset'")
+        raise typer.BadParameter("must not be empty", param_hint="'--dataset'")
     return text
 
 
-def _replicas(text: str | None) -> int | dict[str, int] | None:
+def _parse_replicas(text: str | None) -> int | dict[str, int] | None:
     if text is None:
         return None
     if _COUNT.fullmatch(text):
@@ -273,16 +311,16 @@ def _replicas(text: str | None) -> int | dict[str, int] | None:
     found = {}
     for pair in text.split(","):
         name, _, count = pair.partition("=")
-        if name.lower() not in _TYPES or not _COUNT.fullmatch(count):
-            known = ", ".join(_TYPES)
+        if name.lower() not in _REPLICA_TYPES or not _COUNT.fullmatch(count):
+            known = ", ".join(_REPLICA_TYPES)
             raise typer.BadParameter(f"'{pair}' is not TYPE=N; types are {known}", param_hint="'--replicas'")
-        found[_TYPES[name.lower()]] = int(count)
+        found[_REPLICA_TYPES[name.lower()]] = int(count)
     return found
 
 
 def _print(piece: str) -> None:
-    output.say(piece, nl=False, colours=True)
+    output.write(piece, nl=False, colors=True)
 
 
-def _aside(piece: str) -> None:
+def _print_note(piece: str) -> None:
     output.note(piece.rstrip("\n"))

@@ -1,4 +1,4 @@
-"""A job set while somebody waits for it: drawn anew on a terminal, else told in lines."""
+"""Progress of a job set that the user waits for: redrawn on a terminal, otherwise printed line by line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mizzen import errors
 from mizzen.cli import output
-from mizzen.cli.plane.status_line import duration
+from mizzen.cli.plane.status_line import format_duration
 from mizzen.cli.training import views
 from mizzen.sdk.operations.train import LOG_ENDS
 
@@ -22,35 +22,36 @@ if TYPE_CHECKING:
     from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
 
-_EVERY: Final = 5.0
-"""Seconds between lines that only tell of one step more."""
+_INTERVAL: Final = 5.0
+"""Seconds between lines if only the step changed."""
 _LINES: Final = 6
-"""Of the log, below the bar."""
-_POINTS: Final = 200
-_REST: Final = 30.0
-"""Seconds for the last of a log to come."""
+"""Log lines below the bar."""
+_MAX_POINTS: Final = 200
+_LOG_WAIT: Final = 30.0
+"""Seconds to wait for the rest of the log."""
 _NAME: Final = 18
-_LOOK: Final = 2.0
-"""Seconds for a job that nobody waits for to show what it waits for."""
+_START_WAIT: Final = 2.0
+"""Seconds that --no-wait gives a job to start, or to report what it waits for."""
 
 Job = Mapping[str, Any]
 T = TypeVar("T")
 
 
-class Watching:
-    """What was seen of a job so far."""
+class JobProgress:
+    """Progress of a job as observed so far."""
 
     def __init__(self) -> None:
         self.job: Job | None = None
         self.lines: deque[str] = deque(maxlen=_LINES)
         self._history: dict[str, deque[float]] = {}
         self._step: Any = None
-        self._told = ("", "")
-        self._told_at = -_EVERY
+        self._reported = ("", "")
+        """State and steps of the last line."""
+        self._reported_at = -_INTERVAL
         self._began = time.monotonic()
 
-    def see(self, job: Job) -> None:
-        """For sparklines, each step counts once."""
+    def update(self, job: Job) -> None:
+        """Take in the current state. For sparklines, each step counts once."""
         self.job = job
         progress = job.get("progress") or {}
         if progress.get("step") == self._step and self._history:
@@ -58,92 +59,96 @@ class Watching:
         self._step = progress.get("step")
         for name, value in list((progress.get("metrics") or {}).items())[: views.MOST_METRICS]:
             if value is not None:
-                self._history.setdefault(name, deque(maxlen=_POINTS)).append(value)
+                self._history.setdefault(name, deque(maxlen=_MAX_POINTS)).append(value)
 
-    def heard(self, text: str) -> None:
+    def add_log(self, text: str) -> None:
         self.lines.extend(line for line in text.splitlines() if line.strip())
 
-    def news(self, now: float) -> str:
-        """A line when there is something to tell: another state at once, another step after a while."""
+    def next_line(self, now: float) -> str:
+        """A line if there is news: a new state at once, a new step only every few seconds."""
         if self.job is None:
             return ""
-        line, state = views.line(self.job), str(self.job["state"])
-        if state == "Failed":  # whoever waits is told so by an error
+        line, state = views.format_line(self.job), str(self.job["state"])
+        if state == "Failed":  # the command reports the failure as an error
             return ""
-        if state == self._told[0] and (now - self._told_at < _EVERY or views.steps(self.job) == self._told[1]):
+        if state == self._reported[0] and (
+            now - self._reported_at < _INTERVAL or views.format_steps(self.job) == self._reported[1]
+        ):
             return ""
-        self._told, self._told_at = (state, views.steps(self.job)), now
+        self._reported, self._reported_at = (state, views.format_steps(self.job)), now
         return line
 
-    def screen(self, width: int) -> list[str]:
-        """What is drawn."""
+    def render(self, width: int) -> list[str]:
+        """The lines to draw."""
         if self.job is None:
-            return [f"waiting for the plane … {duration(time.monotonic() - self._began)}"]
+            return [f"waiting for the plane … {format_duration(time.monotonic() - self._began)}"]
         job, progress = self.job, self.job.get("progress") or {}
-        drawn = [views.headline(job)]
+        drawn = [views.format_headline(job)]
         if progress.get("step") is not None and progress.get("total"):
             fraction = progress["step"] / progress["total"]
-            drawn.append(f"  {views.bar(fraction, max(10, min(60, width - 30)))} {views.steps(job)}")
+            drawn.append(f"  {views.render_bar(fraction, max(10, min(60, width - 30)))} {views.format_steps(job)}")
         for name, values in self._history.items():
-            shown = views.number((progress.get("metrics") or {}).get(name, values[-1]))
-            title, course = views.plain(name, _NAME), views.sparkline(list(values))
+            shown = views.format_number((progress.get("metrics") or {}).get(name, values[-1]))
+            title, course = views.to_plain(name, _NAME), views.render_sparkline(list(values))
             drawn.append(f"  {title:<{_NAME}} {shown:>10}  {course}".rstrip())
-        said = str(progress.get("message") or (job.get("message") if job["state"] != "Running" else "") or "")
-        drawn += [f"  {views.plain(line)}" for line in said.splitlines()[:2]]
+        message = str(progress.get("message") or (job.get("message") if job["state"] != "Running" else "") or "")
+        drawn += [f"  {views.to_plain(line)}" for line in message.splitlines()[:2]]
         drawn += [f"  │ {line}" for line in self.lines]
-        return [output.shown(line)[:width] for line in drawn]
+        return [output.escape_controls(line)[:width] for line in drawn]
 
 
 async def wait(plane: AsyncPlane, job: JobRef, *, follow: bool | None, tell: Callable[[str], None]) -> dict[str, Any]:
-    """The job set once it has succeeded. `follow`: `tell` gets its log as it comes; False: nothing is shown at all;
-    None: how it is doing. TrainingFailed."""
-    watching = Watching()
+    """Wait for the job set and return it once it has succeeded. Raises TrainingFailed.
+
+    `follow`: pass the log to `tell` as it arrives. False: show nothing. None: show progress.
+    """
+    watching = JobProgress()
     if follow:
         try:
-            return await _beside(plane.wait_job(job), _hear(plane, job, tell), patience=_REST)
+            return await _run_alongside(plane.wait_job(job), _read_log(plane, job, tell), patience=_LOG_WAIT)
         except errors.TrainingFailed as failed:  # the end of the log has just been shown
             raise errors.TrainingFailed(failed.message.partition(LOG_ENDS)[0], hint=failed.hint) from failed
     if follow is False:
         return await plane.wait_job(job)
     if not sys.stderr.isatty():
-        return await plane.wait_job(job, look=lambda now: _note(watching, now))
-    with _drawn(watching):
-        return await _beside(plane.wait_job(job, look=watching.see), _hear(plane, job, watching.heard))
+        return await plane.wait_job(job, look=lambda now: _note_progress(watching, now))
+    with _live_screen(watching):
+        return await _run_alongside(plane.wait_job(job, look=watching.update), _read_log(plane, job, watching.add_log))
 
 
-async def begun(plane: AsyncPlane, ref: JobRef, job: dict[str, Any]) -> dict[str, Any]:
-    """The job set as it is once it runs, has ended, or waits for something; else after a short while."""
-    until = time.monotonic() + _LOOK
+async def wait_started(plane: AsyncPlane, ref: JobRef, job: dict[str, Any]) -> dict[str, Any]:
+    """The job set once it runs, has ended, or waits for something; at the latest after a short while."""
+    until = time.monotonic() + _START_WAIT
     while time.monotonic() < until and _is_starting(job):
-        await asyncio.sleep(_LOOK / 20)
-        with contextlib.suppress(errors.MizzenError):  # it is started; this was a courtesy
+        await asyncio.sleep(_START_WAIT / 20)
+        with contextlib.suppress(errors.MizzenError):  # the job is started; this check is optional
             job = await plane.job(ref)
     return job
 
 
-def obstacle(job: Job) -> str:
-    """What it waits for, or why it failed already; empty when it goes its way."""
+def describe_obstacle(job: Job) -> str:
+    """What the job waits for, or why it has already failed; empty if neither."""
     if job["state"] not in ("Queued", "Failed") or job.get("reason") in ("", "Starting"):
         return ""
     word = "it waits" if job["state"] == "Queued" else "it failed"
-    why = views.plain(job.get("message") or "")
-    return f"{word}: {views.plain(job['reason'])}" + (f": {why}" if why else "")
+    why = views.to_plain(job.get("message") or "")
+    return f"{word}: {views.to_plain(job['reason'])}" + (f": {why}" if why else "")
 
 
 def _is_starting(job: Job) -> bool:
     return job["state"] == "Created" or (job["state"] == "Queued" and job.get("reason") in ("", "Starting"))
 
 
-async def _beside(main: Coroutine[Any, Any, T], side: Coroutine[Any, Any, None], *, patience: float = 0.0) -> T:
-    """What `main` gives, or raises, once `side` has done the rest of its work."""
+async def _run_alongside(main: Coroutine[Any, Any, T], side: Coroutine[Any, Any, None], *, patience: float = 0.0) -> T:
+    """Run `side` alongside `main`; return or raise what `main` does, once `side` had `patience` seconds to finish."""
     task = asyncio.create_task(side)
     try:
         try:
             result = await main
         except errors.MizzenError:
-            await _rest(task, patience)
+            await _await_rest(task, patience)
             raise
-        await _rest(task, patience)
+        await _await_rest(task, patience)
         return result
     finally:
         task.cancel()
@@ -151,25 +156,25 @@ async def _beside(main: Coroutine[Any, Any, T], side: Coroutine[Any, Any, None],
             await task
 
 
-async def _rest(task: asyncio.Task[None], patience: float) -> None:
+async def _await_rest(task: asyncio.Task[None], patience: float) -> None:
     if patience:
-        with contextlib.suppress(TimeoutError, errors.MizzenError):  # how the job ended is the news
+        with contextlib.suppress(TimeoutError, errors.MizzenError):  # the job's result matters more
             await asyncio.wait_for(task, patience)
 
 
-async def _hear(plane: AsyncPlane, job: JobRef, tell: Callable[[str], None]) -> None:
+async def _read_log(plane: AsyncPlane, job: JobRef, tell: Callable[[str], None]) -> None:
     async for piece in plane.job_logs(job, follow=True):
         tell(piece)
 
 
-def _note(watching: Watching, now: Job) -> None:
-    watching.see(now)
-    if news := watching.news(time.monotonic()):
+def _note_progress(watching: JobProgress, now: Job) -> None:
+    watching.update(now)
+    if news := watching.next_line(time.monotonic()):
         output.note(f"… {news}")
 
 
 @contextlib.contextmanager
-def _drawn(watching: Watching) -> Iterator[None]:
+def _live_screen(watching: JobProgress) -> Iterator[None]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
@@ -177,7 +182,7 @@ def _drawn(watching: Watching) -> Iterator[None]:
     console = Console(stderr=True)
 
     def screen() -> RenderableType:
-        return Text("\n".join(watching.screen(console.width)), no_wrap=True, overflow="crop")
+        return Text("\n".join(watching.render(console.width)), no_wrap=True, overflow="crop")
 
     with Live(get_renderable=screen, console=console, refresh_per_second=8, transient=True):
         yield

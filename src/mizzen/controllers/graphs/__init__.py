@@ -1,12 +1,12 @@
-"""MLGraph -> what answers for it: the spec that gateways go by, and a Workload for each container that it calls.
+"""MLGraph -> the spec that gateways execute, and a Workload for each container that it calls.
 
-The first spec that is accepted answers at once, and requests that reach a node nobody answers for are told so. A later
-one takes over, whole, when all its nodes are ready; until then the one before goes on, with all that it runs. What
-cannot be accepted changes nothing. `NodesReady` and `nodes` speak of the spec that is asked for, `Ready` and `url` of
-what answers.
+The first accepted spec serves at once; a request that reaches an unavailable node gets an error. A later spec takes
+over as a whole when all its nodes are ready; until then the previous spec keeps serving with all its Workloads. A spec
+that is not accepted changes nothing. `NodesReady` and `nodes` are about the latest spec, `Ready` and `url` about the
+serving one.
 
-`controller` the controller itself · `facts` what it knows when it decides · `switching` from one spec to the next ·
-`neighbours` what is called by name, and whether that answers · `containers` the Workloads of a spec · `passing` labels
-and annotations of the graph on them · `nodes` the state of each node · `probing` services of others, asked in the
-background, by `asking`.
+`controller` the controller itself · `facts` what it knows when it decides · `spec_switch` from one spec to the next ·
+`callees` objects that are called by name, and whether they are available · `container_workloads` the Workloads of a
+spec · `metadata_propagation` labels and annotations of the graph on them · `node_status` the state of each node ·
+`service_probes` external services, probed in the background by `http_check`.
 """

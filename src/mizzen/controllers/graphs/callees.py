@@ -1,7 +1,7 @@
-"""What a graph calls by name: objects of its namespace, whether they answer, and which of them are graphs that call on.
+"""The objects that a graph calls by name: whether they are available, and which of them are graphs with own callees.
 
-A name stands for what the Table makes it stand for (`graph/compile/table.py`): a graph that was accepted, a server,
-or a model by its current version.
+A name resolves as in the Table (`graph/compile/table.py`): to an accepted graph, to a server, or to a model's current
+version.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mizzen.errors import Invalid
-from mizzen.graph.compile.graph import Misnested, graphs_in, spec_of
+from mizzen.graph.compile.graph import NestingFault, find_nesting_faults, spec_of
 from mizzen.kinds.graph.callees import names_called
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.model import ModelStatus
@@ -21,11 +21,11 @@ from mizzen.kinds.text.references import Reference
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
+class CalledObjects:
     objects: Mapping[Ref, Resource] = field(default_factory=dict)
-    """By what they are: Models, InferenceModels and MLGraphs that are called, and graphs that those call."""
+    """Called Models, InferenceModels and MLGraphs, and the graphs that those call."""
     servers: Mapping[str, tuple[Resource, ...]] = field(default_factory=dict)
-    """InferenceModels by the name of the model they serve."""
+    """InferenceModels, by the name of the model that they serve."""
 
     def find(self, kind: str, name: str, namespace: str) -> Resource | None:
         found = self.objects.get(Ref(kind, name, namespace))
@@ -33,7 +33,7 @@ class Neighbours:
 
 
 def calls_of_graph(graph: Resource) -> tuple[str, ...]:
-    """Names that it calls, or may soon: by the spec that is asked for, and by the one that answers."""
+    """Names that it calls now or may soon: those in the latest spec and in the serving one."""
     return tuple(dict.fromkeys((*calls_of_wanted(graph), *calls_of_served(graph))))
 
 
@@ -49,107 +49,107 @@ def calls_of_served(graph: Resource) -> tuple[str, ...]:
     return names_called(served) if served is not None else ()
 
 
-def misnested(graph: Resource, neighbours: Neighbours) -> Misnested | None:
-    """Why its spec cannot be accepted among the graphs that it calls.
+def find_nesting_fault(graph: Resource, called_objects: CalledObjects) -> NestingFault | None:
+    """Why its nesting of graphs is not acceptable: a cycle, or too deep; None when it is.
 
-    Of those both specs count, the one that answers and the one that is asked for: either may be the one that is called
-    when this one takes over. So of two that are changed at once to call each other, none takes over.
+    Both specs of a called graph count, the serving one and the latest: either may be serving when this graph takes
+    over. So if two graphs are changed at the same time to call each other, neither takes over.
     """
     graphs = {
         ref.name: calls_of_graph(one)
-        for ref, one in neighbours.objects.items()
+        for ref, one in called_objects.objects.items()
         if ref.kind == "MLGraph" and ref != graph.ref and not one.deleting
     }
-    return graphs_in({graph.meta.name: calls_of_wanted(graph), **graphs}).get(graph.meta.name)
+    return find_nesting_faults({graph.meta.name: calls_of_wanted(graph), **graphs}).get(graph.meta.name)
 
 
-def why_silent(reference: Reference, namespace: str, neighbours: Neighbours) -> str:
-    """Why what is meant does not answer, in a person's words; empty when it does."""
+def explain_unavailable(reference: Reference, namespace: str, called_objects: CalledObjects) -> str:
+    """Why the reference is not available, as text for users; empty when it is available."""
     name = reference.name
-    graph = neighbours.find("MLGraph", name, namespace)
+    graph = called_objects.find("MLGraph", name, namespace)
     if graph is not None and MLGraphStatus.of(graph).serving is not None:
-        return _graph(reference, graph)
-    server = neighbours.find("InferenceModel", name, namespace)
+        return _explain_graph(reference, graph)
+    server = called_objects.find("InferenceModel", name, namespace)
     if server is not None and InferenceModelStatus.of(server).serving_version is not None:
-        return _server(reference, server, neighbours)
-    said = _model(reference, namespace, neighbours)
-    if said is not None:
-        return said
+        return _explain_server(reference, server, called_objects)
+    reason = _explain_model(reference, namespace, called_objects)
+    if reason is not None:
+        return reason
     starting = server or graph
-    return _not_ready(starting) if starting is not None else f"nothing called '{name}' is served here"
+    return _explain_not_ready(starting) if starting is not None else f"nothing called '{name}' is served here"
 
 
-def _graph(reference: Reference, graph: Resource) -> str:
-    told = MLGraphStatus.of(graph)
-    generation = str(told.serving.generation) if told.serving is not None else ""
+def _explain_graph(reference: Reference, graph: Resource) -> str:
+    status = MLGraphStatus.of(graph)
+    generation = str(status.serving.generation) if status.serving is not None else ""
     if reference.alias:
-        return f"graph '{reference.name}' has no alias '{reference.alias}', as graphs have none"
+        return f"graph '{reference.name}' has no alias '{reference.alias}'; graphs cannot have aliases"
     if reference.version not in ("", generation):
-        return f"graph '{reference.name}' answers by its generation {generation}, not {reference.version}"
-    return "" if told.is_true("Ready") else _not_ready(graph)
+        return f"graph '{reference.name}' serves generation {generation}, not {reference.version}"
+    return "" if status.is_true("Ready") else _explain_not_ready(graph)
 
 
-def _server(reference: Reference, server: Resource, neighbours: Neighbours) -> str:
-    """Of its own model, a server leaves the versions and aliases callable."""
+def _explain_server(reference: Reference, server: Resource, called_objects: CalledObjects) -> str:
+    """A server named like its model leaves the model's other versions and aliases callable."""
     serves = InferenceModelStatus.of(server).serving_version
     own = server.spec.get("modelName") == reference.name
     if reference.version in ("", serves) and not reference.alias:
-        return _silent((server,))
-    said = _model(reference, server.meta.namespace, neighbours) if own else None
-    return f"'{reference.name}' serves version {serves}, not {reference}" if said is None else said
+        return _explain_servers((server,))
+    reason = _explain_model(reference, server.meta.namespace, called_objects) if own else None
+    return f"'{reference.name}' serves version {serves}, not {reference}" if reason is None else reason
 
 
-def _model(reference: Reference, namespace: str, neighbours: Neighbours) -> str | None:
-    """None: no model answers to this name."""
-    model = neighbours.find("Model", reference.name, namespace)
-    told = ModelStatus.of(model) if model is not None else None
-    if told is not None and told.alias_of:
-        return _second_name(reference, told.alias_of, namespace, neighbours)
-    if told is None or told.current is None:
+def _explain_model(reference: Reference, namespace: str, called_objects: CalledObjects) -> str | None:
+    """None: no model with a current version has this name."""
+    model = called_objects.find("Model", reference.name, namespace)
+    status = ModelStatus.of(model) if model is not None else None
+    if status is not None and status.alias_of:
+        return _explain_alias(reference, status.alias_of, namespace, called_objects)
+    if status is None or status.current is None:
         return None
-    if reference.alias and reference.alias not in told.aliases:
+    if reference.alias and reference.alias not in status.aliases:
         return f"'{reference.name}' has no alias '{reference.alias}'"
-    version = reference.version or told.aliases.get(reference.alias) or told.current.version
-    return _version(reference.name, version, neighbours)
+    version = reference.version or status.aliases.get(reference.alias) or status.current.version
+    return _explain_version(reference.name, version, called_objects)
 
 
-def _second_name(reference: Reference, first: str, namespace: str, neighbours: Neighbours) -> str | None:
+def _explain_alias(reference: Reference, first: str, namespace: str, called_objects: CalledObjects) -> str | None:
     try:
         target = references.parse_unaliased(first)
     except ValueError:
         return None
-    found = neighbours.find("Model", target.name, namespace)
+    found = called_objects.find("Model", target.name, namespace)
     if found is None or ModelStatus.of(found).alias_of:
         return None
     if not target.version:
-        return _model(Reference(target.name, reference.version, reference.alias), namespace, neighbours)
+        return _explain_model(Reference(target.name, reference.version, reference.alias), namespace, called_objects)
     if reference.alias or reference.version not in ("", target.version):
         return f"'{reference.name}' stands for '{target}', not for '{reference}'"
-    return _version(target.name, target.version, neighbours)
+    return _explain_version(target.name, target.version, called_objects)
 
 
-def _version(model: str, version: str, neighbours: Neighbours) -> str:
+def _explain_version(model: str, version: str, called_objects: CalledObjects) -> str:
     serving = tuple(
         server
-        for server in neighbours.servers.get(model, ())
+        for server in called_objects.servers.get(model, ())
         if not server.deleting and InferenceModelStatus.of(server).serving_version == version
     )
-    return _silent(serving) if serving else f"version {version} of '{model}' is not served"
+    return _explain_servers(serving) if serving else f"version {version} of '{model}' is not served"
 
 
-def _silent(servers: tuple[Resource, ...]) -> str:
-    """Of servers of one version: why none of them answers."""
+def _explain_servers(servers: tuple[Resource, ...]) -> str:
+    """Why none of these servers of one version is available."""
     for server in servers:
-        told = InferenceModelStatus.of(server)
-        if told.ready_replicas > 0 or told.is_true("Ready"):
+        status = InferenceModelStatus.of(server)
+        if status.ready_replicas > 0 or status.is_true("Ready"):
             return ""
-    return _not_ready(servers[0])
+    return _explain_not_ready(servers[0])
 
 
-def _not_ready(resource: Resource) -> str:
-    status = Status.of(resource)
-    told = [status.condition(type_) for type_ in ("Ready", "Accepted")]
+def _explain_not_ready(resource: Resource) -> str:
+    conditions = [Status.of(resource).condition(type_) for type_ in ("Ready", "Accepted")]
     why = next(
-        (one.message or one.reason for one in told if one is not None and not one.true), "nothing is known of it yet"
+        (one.message or one.reason for one in conditions if one is not None and not one.true),
+        "its status is not known yet",
     )
     return f"'{resource.meta.name}' is not ready: {why}"

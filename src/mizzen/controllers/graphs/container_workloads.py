@@ -1,7 +1,7 @@
-"""Containers of a graph as Workloads: commands that answer HTTP on a port they are given. Pure.
+"""Containers of a graph as Workloads: commands that serve HTTP on an assigned port. Pure.
 
-All of a Workload's spec but the number of replicas is its template. Another template is another Workload, beside the
-one that serves: no change of a graph ends what answers before something else does.
+A Workload's spec without the number of replicas is its template. A changed template gets a second Workload next to the
+serving one: a change of a graph never ends a serving Workload before its replacement is ready.
 """
 
 from __future__ import annotations
@@ -23,60 +23,60 @@ from mizzen.kinds.text.quantities import Resources
 from mizzen.kinds.workload import MODEL_LABEL
 
 _HASH_LENGTH: Final = 8
-_LONGEST: Final = 63 - _HASH_LENGTH - 1
-"""Of a container's part in the name of its Workload, so that a hash finds room behind it."""
+_MAX_LENGTH: Final = 63 - _HASH_LENGTH - 1
+"""The maximum length of the container's part in a Workload's name, which leaves room for a hash."""
 
 
 def wanted_workloads(graph: Resource, spec: MLGraphSpec, there: Iterable[Resource]) -> dict[str, Resource]:
     """The Workload of each container that can be started here, by the container's name within the graph.
 
-    Of those that are there already, the one that runs the same.
+    An existing Workload with the same template keeps its name.
     """
     present = {child.meta.name: child for child in there}
     found = {}
     for name, container in containers_of(spec).items():
         if container.command:
-            wanted = workload_spec(container)
+            wanted = build_workload_spec(container)
             meta = Meta(
-                _name(graph, name, wanted, present), graph.meta.namespace, labels={MODEL_LABEL: graph.meta.name}
+                _choose_name(graph, name, wanted, present), graph.meta.namespace, labels={MODEL_LABEL: graph.meta.name}
             )
             found[name] = Resource("Workload", meta, wanted)
     return found
 
 
-def workload_spec(container: GraphContainer) -> dict[str, Any]:
-    # Plain data, and nothing that says nothing: new defaults must not replace what runs.
-    said = container.container
-    plain, secret = _environment(said)
-    given = {
+def build_workload_spec(container: GraphContainer) -> dict[str, Any]:
+    # Plain data without empty fields: new defaults must not replace running Workloads.
+    template = container.container
+    plain, secret = _environment(template)
+    optional = {
         "env": plain,
         "secretEnv": secret,
-        "resources": _resources(said.resources),
+        "resources": _resources(template.resources),
         "protocol": container.protocol,
-        "workingDir": said.working_dir,
+        "workingDir": template.working_dir,
     }
     return {
         "purpose": "answer",
         "command": list(container.command),
-        "model": said.name,
+        "model": template.name,
         "replicas": container.replicas,
         "restart": "Always",
-        **{field: value for field, value in given.items() if value},
+        **{field: value for field, value in optional.items() if value},
     }
 
 
-def unset_variables(spec: MLGraphSpec) -> Iterator[Warn]:
-    """Variables that take their values from what only a cluster has."""
+def warn_unset_variables(spec: MLGraphSpec) -> Iterator[Warn]:
+    """Warnings about variables whose values come from sources that only a cluster has."""
     for container in containers_of(spec).values():
         for variable in container.container.env:
             source = variable.value_from
             if container.command and source is not None and source.secret_key_ref is None:
                 at = f"container '{container.container.name}'"
-                yield Warn(at, f"variable '{variable.name}' is not set: this engine knows secrets only")
+                yield Warn(at, f"variable '{variable.name}' is not set: this engine only supports values from secrets")
 
 
 def _environment(container: Container) -> tuple[dict[str, str], dict[str, Any]]:
-    """Of two variables with one name the last counts, as in Kubernetes."""
+    """Of two variables with the same name the last one wins, as in Kubernetes."""
     plain: dict[str, str] = {}
     secret: dict[str, Any] = {}
     for variable in container.env:
@@ -91,7 +91,7 @@ def _environment(container: Container) -> tuple[dict[str, str], dict[str, Any]]:
 
 
 def _resources(resources: ContainerResources | None) -> Mapping[str, Any]:
-    """The limits that are kept here; what only a cluster can read is left to it."""
+    """The limits that are enforced here. Those that only a cluster understands are skipped."""
     limits = resources.limits if resources is not None else {}
     found: dict[str, Any] = {}
     for name in ("cpu", "memory"):
@@ -103,9 +103,13 @@ def _resources(resources: ContainerResources | None) -> Mapping[str, Any]:
     return found
 
 
-def _name(graph: Resource, container: str, wanted: Mapping[str, Any], present: Mapping[str, Resource]) -> str:
-    """`<graph>.<container>`: a graph's name holds no dot, so no two of them share one."""
-    short = container if len(container) <= _LONGEST else f"{container[: _LONGEST - 9].rstrip('-.')}-{_hash(container)}"
+def _choose_name(graph: Resource, container: str, wanted: Mapping[str, Any], present: Mapping[str, Resource]) -> str:
+    """`<graph>.<container>`: a graph's name contains no dot, so no two graphs share a Workload's name."""
+    short = (
+        container
+        if len(container) <= _MAX_LENGTH
+        else f"{container[: _MAX_LENGTH - 9].rstrip('-.')}-{_hash(container)}"
+    )
     first = f"{graph.meta.name}.{short}"
     again = f"{first}-{_hash(workload_template.template(wanted))}"
     same = (name for name in (first, again) if name in present and workload_template.serves(present[name], wanted))

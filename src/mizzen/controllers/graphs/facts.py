@@ -1,4 +1,4 @@
-"""What is known when it is decided how a graph is answered."""
+"""The facts from which the controller decides how to serve a graph."""
 
 from __future__ import annotations
 
@@ -6,63 +6,63 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from mizzen.controllers.graphs.callees import Neighbours
+from mizzen.controllers.graphs.callees import CalledObjects
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.addresses import Address
-from mizzen.kinds.workload import Spoken, WorkloadStatus
+from mizzen.kinds.workload import WireProtocol, WorkloadStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What a service of others is asked: whether it is there, and what it speaks."""
+class ProbeRequest:
+    """An external service to probe: is it available, and which protocol does it speak?"""
 
     address: Address
     model: str
-    """What a model of its is probably called."""
-    protocol: Spoken | None = None
-    """What it is said to speak; then only that is asked."""
+    """The probable name of its model."""
+    protocol: WireProtocol | None = None
+    """The protocol in the spec; if set, only that one is probed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Probed:
-    """What came of it."""
+class ProbeResult:
+    """The result of a probe."""
 
-    protocol: Spoken | None = None
-    """None: nobody answered."""
+    protocol: WireProtocol | None = None
+    """None: the service did not respond."""
     why: str = ""
-    """Why nobody did, in a person's words."""
+    """Why it did not, as text for users."""
 
 
-class Probing(Protocol):
-    """Who asks (`probing.Probes`)."""
+class Prober(Protocol):
+    """The prober of external services (`service_probes.ServiceProber`)."""
 
-    def look(
-        self, graph: Resource, questions: Mapping[str, Question], known: Mapping[str, Spoken]
-    ) -> Mapping[str, Probed]:
-        """What is known of each service by now; from now on it is asked, and no other for this graph. `known`: what
-        answered before, for this spec, and is not asked again."""
+    def probe(
+        self, graph: Resource, questions: Mapping[str, ProbeRequest], known: Mapping[str, WireProtocol]
+    ) -> Mapping[str, ProbeResult]:
+        """The current result for each service. From now on these services, and no others, are probed for this graph.
+        `known`: services that responded before for this spec; they are not probed again."""
 
     def forget(self, ref: Ref) -> None:
-        """Ask nothing for this graph any more."""
+        """Stop probing for this graph."""
 
 
 class Traffic(Protocol):
-    """What gateways know (`controllers/table_acks.py`)."""
+    """What gateways route to (`controllers/table_acks.py`)."""
 
     def reaches(self, addresses: Collection[str]) -> bool:
-        """Does every gateway send to one of these?"""
+        """Does every gateway route to at least one of these?"""
 
     def has_left(self, addresses: Collection[str]) -> bool:
-        """Does no gateway send to these any more?"""
+        """Has every gateway stopped routing to these?"""
 
 
-class NoProbing:
-    """Takes every service as there."""
+class NoProber:
+    """Treats every service as available."""
 
-    def look(
-        self, graph: Resource, questions: Mapping[str, Question], known: Mapping[str, Spoken]
-    ) -> Mapping[str, Probed]:
-        return {text: Probed(known.get(text, one.protocol or "v2")) for text, one in questions.items()}
+    def probe(
+        self, graph: Resource, questions: Mapping[str, ProbeRequest], known: Mapping[str, WireProtocol]
+    ) -> Mapping[str, ProbeResult]:
+        return {text: ProbeResult(known.get(text, one.protocol or "v2")) for text, one in questions.items()}
 
     def forget(self, ref: Ref) -> None: ...
 
@@ -71,16 +71,16 @@ class NoProbing:
 class GraphFacts:
     resource: Resource
     children: tuple[Resource, ...] = ()
-    neighbours: Neighbours = Neighbours()  # noqa: RUF009 - frozen
-    probed: Mapping[str, Probed] = field(default_factory=dict)
-    """Services of the spec that is asked for, by address as written."""
+    called_objects: CalledObjects = CalledObjects()  # noqa: RUF009 - frozen
+    probes: Mapping[str, ProbeResult] = field(default_factory=dict)
+    """Services of the latest spec, by address as written."""
     left: frozenset[str] = frozenset()
-    """Names of children that no gateway sends to any more."""
+    """Names of children that no gateway routes to any more."""
     reached: bool = True
-    """Every gateway knows what answers, and sends to all that runs for it."""
+    """Every gateway uses the serving spec and routes to all its Workloads."""
 
     def child(self, name: str | None) -> Resource | None:
-        """The Workload of this name. One that is being deleted does not count, whatever its status still says."""
+        """The Workload of this name. One that is being deleted does not count, whatever its status says."""
         return next((child for child in self.children if child.meta.name == name and not child.deleting), None)
 
 
@@ -88,5 +88,5 @@ def is_available(workload: Resource) -> bool:
     return WorkloadStatus.of(workload).is_true("Available")
 
 
-def addresses(workload: Resource) -> list[str]:
+def addresses_of(workload: Resource) -> list[str]:
     return [replica.address for replica in WorkloadStatus.of(workload).replicas if replica.address]

@@ -1,7 +1,7 @@
-"""Labels and annotations of a graph, passed on to what is made for it: those that are added, changed and removed. Pure.
+"""Propagation of a graph's labels and annotations to its children: additions, changes and removals. Pure.
 
-Which ones were passed on is written down beside them, so that one which the graph has no longer is taken back. Keys
-that somebody else set on the child stay as they are, and so do those of Mizzen itself, which are not passed on either.
+An annotation lists the propagated keys, so that a key which the graph no longer has is removed from the child. Keys
+that other writers set on the child stay unchanged. Mizzen's own keys are not propagated and stay as well.
 """
 
 from __future__ import annotations
@@ -13,44 +13,44 @@ from typing import Final
 
 from mizzen.kinds.schema.resource import API_GROUP, Resource
 
-PASSED: Final = f"{API_GROUP}/propagated"
-"""Annotation: which labels and annotations came from the owner."""
-ENDS: Final = f"{API_GROUP}/ends-after"
-"""Annotation: nobody needs it any more, and it ends then, when nobody sends to it."""
+PROPAGATED: Final = f"{API_GROUP}/propagated"
+"""Annotation: the labels and annotations that came from the owner."""
+ENDS_AFTER: Final = f"{API_GROUP}/ends-after"
+"""Annotation: the child is no longer needed and ends at this time, once no gateway routes to it."""
 
-_OWN = frozenset({PASSED, ENDS})
-_NOT_PASSED = (f"{API_GROUP}/", "kubectl.kubernetes.io/")
+_OWN = frozenset({PROPAGATED, ENDS_AFTER})
+_NOT_PROPAGATED = (f"{API_GROUP}/", "kubectl.kubernetes.io/")
 """The second says how the graph itself was applied."""
 
 
-def passed_on(graph: Resource, wanted: Resource, there: Resource | None, *, ends: str = "") -> Resource:
-    """`wanted`, with all that the graph passes on, and what others have set on the one that is there."""
-    before = _before(there)
+def propagate(graph: Resource, wanted: Resource, there: Resource | None, *, ends: str = "") -> Resource:
+    """`wanted`, with the graph's labels and annotations, and those that others have set on the existing child."""
+    before = _read_propagated(there)
     own = wanted.meta
     set_labels = own.labels if there is None else {**there.meta.labels, **own.labels}
     set_annotations = own.annotations if there is None else {**there.meta.annotations, **own.annotations}
-    labels, passed_labels = _merged(graph.meta.labels, set_labels, before["labels"])
-    annotations, passed_annotations = _merged(graph.meta.annotations, set_annotations, before["annotations"])
+    labels, passed_labels = _merge(graph.meta.labels, set_labels, before["labels"])
+    annotations, passed_annotations = _merge(graph.meta.annotations, set_annotations, before["annotations"])
     annotations = {key: value for key, value in annotations.items() if key not in _OWN}
     if passed_labels or passed_annotations:
-        annotations[PASSED] = json.dumps({"labels": passed_labels, "annotations": passed_annotations})
+        annotations[PROPAGATED] = json.dumps({"labels": passed_labels, "annotations": passed_annotations})
     if ends:
-        annotations[ENDS] = ends
+        annotations[ENDS_AFTER] = ends
     return replace(wanted, meta=replace(own, labels=labels, annotations=annotations))
 
 
-def _merged(
-    given: Mapping[str, str], there: Mapping[str, str], before: Collection[str]
+def _merge(
+    own: Mapping[str, str], there: Mapping[str, str], before: Collection[str]
 ) -> tuple[dict[str, str], list[str]]:
     others = {key: value for key, value in there.items() if key not in before}
-    passed = {key: value for key, value in given.items() if not key.startswith(_NOT_PASSED) and key not in others}
+    passed = {key: value for key, value in own.items() if not key.startswith(_NOT_PROPAGATED) and key not in others}
     return {**others, **passed}, sorted(passed)
 
 
-def _before(there: Resource | None) -> dict[str, frozenset[str]]:
-    """What was passed on to it. Should that be unreadable, all counts as set by others."""
+def _read_propagated(there: Resource | None) -> dict[str, frozenset[str]]:
+    """The keys that were propagated to it. If they cannot be read, all keys count as set by others."""
     try:
-        noted = json.loads(there.meta.annotations.get(PASSED, "{}")) if there is not None else {}
+        noted = json.loads(there.meta.annotations.get(PROPAGATED, "{}")) if there is not None else {}
     except ValueError:
         noted = {}
     found = {}

@@ -1,79 +1,81 @@
-"""The state of each node: can all that it calls be called, and if not, why? Pure."""
+"""The state of each node: are all its callees available, and if not, why? Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from mizzen.controllers.graphs.callees import Neighbours, why_silent
-from mizzen.controllers.graphs.facts import Probed, Question, is_available
-from mizzen.graph.compile.graph import model_at
+from mizzen.controllers.graphs.callees import CalledObjects, explain_unavailable
+from mizzen.controllers.graphs.facts import ProbeRequest, ProbeResult, is_available
+from mizzen.graph.compile.graph import guess_model_name
 from mizzen.kinds.graph import callees
-from mizzen.kinds.graph.callees import Call, GraphContainer
-from mizzen.kinds.graph.spec import MLGraphSpec, NodeState
+from mizzen.kinds.graph.callees import Callee, GraphContainer
+from mizzen.kinds.graph.spec import GraphNodeState, MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text import addresses
 from mizzen.kinds.workload import WorkloadStatus
 
-MOST_TOLD: Final = 5
-"""Nodes that a message names; the status has them all."""
+MAX_NODES_NAMED: Final = 5
+"""Nodes that a message names; the status lists them all."""
 
 
 def states_of(
     spec: MLGraphSpec,
     namespace: str,
-    neighbours: Neighbours,
+    called_objects: CalledObjects,
     workloads: Mapping[str, Resource],
-    probed: Mapping[str, Probed],
-) -> tuple[NodeState, ...]:
-    """As the nodes are written. `workloads`: those that are there, by the name of the container within the graph;
-    `probed`: services, by address."""
+    probes: Mapping[str, ProbeResult],
+) -> tuple[GraphNodeState, ...]:
+    """In the order of the spec. `workloads`: the existing ones, by the name of the container within the graph;
+    `probed`: probe results of services, by address."""
     called, containers = callees.calls_of(spec), callees.containers_of(spec)
 
-    def why_not(call: Call) -> str:
+    def why_not(call: Callee) -> str:
         if call.lacking:
             return call.lacking
         if call.served is not None:
-            return why_silent(call.served, namespace, neighbours)
+            return explain_unavailable(call.served, namespace, called_objects)
         if call.address:
-            return _service(call, probed.get(call.address))
+            return _explain_service(call, probes.get(call.address))
         container = containers.get(call.container)
         if container is None:
             return f"there is no container '{call.container}'"
-        return _container(container, workloads.get(call.container))
+        return _explain_container(container, workloads.get(call.container))
 
     states = []
     for node in spec.dag:
-        reasons = [callees.lacking(node), *map(why_not, called[node.name])]
+        reasons = [callees.explain_unsupported(node), *map(why_not, called[node.name])]
         reason = next(filter(None, reasons), "")
         states.append(
-            NodeState(name=node.name, ready=not reason, reason=reason, protocol=_protocol(called[node.name], probed))
+            GraphNodeState(
+                name=node.name, ready=not reason, reason=reason, protocol=_protocol_of(called[node.name], probes)
+            )
         )
     return tuple(states)
 
 
-def questions_of(spec: MLGraphSpec) -> dict[str, Question]:
-    """What services are asked that the graph calls, by address as written."""
-    found: dict[str, Question] = {}
+def probe_requests_of(spec: MLGraphSpec) -> dict[str, ProbeRequest]:
+    """The services that the graph calls, by address as written."""
+    found: dict[str, ProbeRequest] = {}
     for call in (call for of_node in callees.calls_of(spec).values() for call in of_node if call.address):
         address = addresses.parse(call.address)
         before = found.get(call.address)
         protocol = call.protocol or (before.protocol if before is not None else None)
-        model = before.model if before is not None else model_at(address, call.node)
-        found[call.address] = Question(address, model, protocol)
+        model = before.model if before is not None else guess_model_name(address, call.node)
+        found[call.address] = ProbeRequest(address, model, protocol)
     return found
 
 
-def needed(spec: MLGraphSpec, states: Iterable[NodeState]) -> tuple[NodeState, ...]:
-    """Those that have to be ready: a node that may be skipped does not, and no shadow does."""
+def find_required(spec: MLGraphSpec, states: Iterable[GraphNodeState]) -> tuple[GraphNodeState, ...]:
+    """The nodes that must be ready: all but shadows and those with `onError: skip`."""
     skipped = {node.name for node in spec.dag if node.on_error == "skip"}
     splits = [node.route.split for node in spec.dag if node.route is not None and node.route.split is not None]
     shadows = {name for split in splits for name in split.shadow}
     return tuple(state for state in states if state.name not in skipped | shadows)
 
 
-def stopped(spec: MLGraphSpec) -> frozenset[str]:
-    """Nodes that are not ready because the spec wants no replica of what they call: nobody waits for those."""
+def nodes_scaled_to_zero(spec: MLGraphSpec) -> frozenset[str]:
+    """Nodes that are not ready because the spec wants zero replicas of a container they call. A switch ignores them."""
     containers = callees.containers_of(spec)
     return frozenset(
         node
@@ -82,20 +84,20 @@ def stopped(spec: MLGraphSpec) -> frozenset[str]:
     )
 
 
-def told(states: Iterable[NodeState]) -> str:
-    """Why nodes are not ready, in one message."""
+def summarize_unready(states: Iterable[GraphNodeState]) -> str:
+    """One message that says why nodes are not ready."""
     waiting = [f"node '{state.name}': {state.reason}" for state in states if not state.ready]
-    more = len(waiting) - MOST_TOLD
-    return "; ".join((*waiting[:MOST_TOLD], f"and {more} more")) if more > 0 else "; ".join(waiting)
+    more = len(waiting) - MAX_NODES_NAMED
+    return "; ".join((*waiting[:MAX_NODES_NAMED], f"and {more} more")) if more > 0 else "; ".join(waiting)
 
 
-def _service(call: Call, probed: Probed | None) -> str:
-    if probed is None or (probed.protocol is None and not probed.why):
-        return f"service '{call.address}' has not answered yet"
-    return "" if probed.protocol is not None else f"service '{call.address}' does not answer: {probed.why}"
+def _explain_service(call: Callee, probe: ProbeResult | None) -> str:
+    if probe is None or (probe.protocol is None and not probe.why):
+        return f"service '{call.address}' has not responded yet"
+    return "" if probe.protocol is not None else f"service '{call.address}' does not respond: {probe.why}"
 
 
-def _container(container: GraphContainer, workload: Resource | None) -> str:
+def _explain_container(container: GraphContainer, workload: Resource | None) -> str:
     if container.missing:
         return container.missing
     name = container.container.name
@@ -103,10 +105,10 @@ def _container(container: GraphContainer, workload: Resource | None) -> str:
         return f"container '{name}' is not started yet"
     if is_available(workload):
         return ""
-    return f"container '{name}' is not ready: {next(_troubles(workload), 'it was started, and has not answered yet')}"
+    return f"container '{name}' is not ready: {next(_list_messages(workload), 'it was started, but is not ready yet')}"
 
 
-def _troubles(workload: Resource) -> Iterator[str]:
+def _list_messages(workload: Resource) -> Iterator[str]:
     status = WorkloadStatus.of(workload)
     available = status.condition("Available")
     if available is not None and available.message:
@@ -114,6 +116,6 @@ def _troubles(workload: Resource) -> Iterator[str]:
     yield from (replica.message for replica in status.replicas if replica.message)
 
 
-def _protocol(called: Iterable[Call], probed: Mapping[str, Probed]) -> str:
-    said = (probed[call.address].protocol for call in called if call.address in probed)
+def _protocol_of(called: Iterable[Callee], probes: Mapping[str, ProbeResult]) -> str:
+    said = (probes[call.address].protocol for call in called if call.address in probes)
     return next(filter(None, said), "")

@@ -1,5 +1,5 @@
-"""From one spec of a graph to the next: which one answers now, when the new one may take over, and what runs until the
-old one is left. Pure."""
+"""The switch from one spec of a graph to the next: which one is serving, when the new one may take over, and which
+Workloads run until gateways have left the old one. Pure."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from typing import Final
 
 from mizzen.controllers.graphs import metadata_propagation
 from mizzen.controllers.graphs.container_workloads import wanted_workloads
-from mizzen.controllers.graphs.facts import GraphFacts, Probed, is_available
-from mizzen.controllers.graphs.node_status import needed, states_of, stopped
-from mizzen.graph.compile.graph import SPOKEN, spec_of
-from mizzen.kinds.graph.spec import GraphServing, MLGraphSpec, NodeState
+from mizzen.controllers.graphs.facts import GraphFacts, ProbeResult, is_available
+from mizzen.controllers.graphs.node_status import find_required, nodes_scaled_to_zero, states_of
+from mizzen.graph.compile.graph import PROTOCOLS, spec_of
+from mizzen.kinds.graph.spec import GraphNodeState, GraphServing, MLGraphSpec
 from mizzen.kinds.schema.resource import Resource, format_time, parse_time
 from mizzen.kinds.serving import CEILING_MS
-from mizzen.kinds.workload import Spoken, WorkloadStatus
+from mizzen.kinds.workload import WireProtocol, WorkloadStatus
 
 SHORTEST_END: Final = timedelta(seconds=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
-    """One spec of the graph, with what it runs and how its nodes are."""
+class SpecRevision:
+    """One spec of the graph, with its Workloads and the states of its nodes."""
 
     spec: MLGraphSpec
     serving: GraphServing
     workloads: Mapping[str, Resource]
-    """As wanted, by the name of the container within the graph."""
-    states: tuple[NodeState, ...]
+    """The desired ones, by the name of the container within the graph."""
+    states: tuple[GraphNodeState, ...]
     whole: bool = True
-    """All replicas of its containers answer, and not only one of each."""
+    """All replicas of its containers are ready, not only one of each."""
 
     @property
     def ready(self) -> bool:
-        return all(state.ready for state in needed(self.spec, self.states))
+        return all(state.ready for state in find_required(self.spec, self.states))
 
     @property
     def settled(self) -> bool:
-        """Ready, but for what the spec itself stops."""
+        """Ready, apart from nodes whose containers the spec scales to zero."""
         return _is_settled(self.spec, self.states)
 
 
-def asked_for(facts: GraphFacts, spec: MLGraphSpec, serving: GraphServing | None) -> Version:
-    """The spec that is asked for. `serving`: what answers, which may be by the same spec."""
+def build_desired(facts: GraphFacts, spec: MLGraphSpec, serving: GraphServing | None) -> SpecRevision:
+    """The revision of the latest spec. `serving`: the revision that is serving, which may be of the same spec."""
     resource, generation = facts.resource, facts.resource.meta.generation
     workloads = wanted_workloads(resource, spec, facts.children)
     there = {name: child for name, one in workloads.items() if (child := facts.child(one.meta.name)) is not None}
-    states = states_of(spec, resource.meta.namespace, facts.neighbours, there, facts.probed)
+    states = states_of(spec, resource.meta.namespace, facts.called_objects, there, facts.probes)
     proven = serving is not None and serving.generation == generation and serving.proven
-    return Version(
+    return SpecRevision(
         spec=spec,
         serving=GraphServing(
             generation=generation,
-            spec=dict(MLGraphSpec.meant(resource.spec, resource.meta.annotations)),
+            spec=dict(MLGraphSpec.normalize(resource.spec, resource.meta.annotations)),
             proven=proven or _is_settled(spec, states),
             workloads={name: one.meta.name for name, one in workloads.items()},
-            protocols={text: one.protocol for text, one in facts.probed.items() if one.protocol is not None},
+            protocols={text: one.protocol for text, one in facts.probes.items() if one.protocol is not None},
         ),
         workloads=workloads,
         states=states,
@@ -65,9 +65,8 @@ def asked_for(facts: GraphFacts, spec: MLGraphSpec, serving: GraphServing | None
     )
 
 
-def answering(facts: GraphFacts, serving: GraphServing | None, new: Version | None) -> Version | None:
-    """The spec that answers now, when it is another than `new`, with its Workloads as they are; those that were lost
-    are made anew."""
+def build_serving(facts: GraphFacts, serving: GraphServing | None, new: SpecRevision | None) -> SpecRevision | None:
+    """The revision that is serving, if it is not `new`, with its Workloads as they are. Lost ones are recreated."""
     spec = spec_of(serving)
     if serving is None or spec is None or (new is not None and new.serving.generation == serving.generation):
         return None
@@ -79,24 +78,24 @@ def answering(facts: GraphFacts, serving: GraphServing | None, new: Version | No
             workloads[name] = there[name] = found
         elif name in anew:
             workloads[name] = replace(anew[name], meta=replace(anew[name].meta, name=workload))
-    probed: dict[str, Probed] = {text: Probed(protocol) for text, protocol in answered(serving).items()}
-    states = states_of(spec, facts.resource.meta.namespace, facts.neighbours, there, probed)
-    return Version(spec, serving, workloads, states)
+    probed: dict[str, ProbeResult] = {text: ProbeResult(protocol) for text, protocol in protocols_of(serving).items()}
+    states = states_of(spec, facts.resource.meta.namespace, facts.called_objects, there, probed)
+    return SpecRevision(spec, serving, workloads, states)
 
 
-def takes_over(new: Version, old: Version | None) -> bool:
-    """What never had all its nodes ready is replaced at once. In the place of what had, the new one has to bear the
-    load from the first moment."""
+def should_take_over(new: SpecRevision, old: SpecRevision | None) -> bool:
+    """A revision that never had all nodes ready is replaced at once. To replace one that had, the new revision must be
+    able to bear the full load from the first moment."""
     return old is None or not old.serving.proven or (new.settled and new.whole)
 
 
-def _is_settled(spec: MLGraphSpec, states: Iterable[NodeState]) -> bool:
-    off = stopped(spec)
-    return all(state.ready or state.name in off for state in needed(spec, states))
+def _is_settled(spec: MLGraphSpec, states: Iterable[GraphNodeState]) -> bool:
+    off = nodes_scaled_to_zero(spec)
+    return all(state.ready or state.name in off for state in find_required(spec, states))
 
 
-def joined(versions: Iterable[Version]) -> dict[str, Resource]:
-    """Workloads of one spec or of two, by name. One that both want has as many replicas as either asks for."""
+def merge_workloads(versions: Iterable[SpecRevision]) -> dict[str, Resource]:
+    """The Workloads of one or two revisions, by name. A shared one gets the larger number of replicas."""
     found: dict[str, Resource] = {}
     for workload in (workload for version in versions for workload in version.workloads.values()):
         before = found.get(workload.meta.name, workload)
@@ -105,47 +104,47 @@ def joined(versions: Iterable[Version]) -> dict[str, Resource]:
     return found
 
 
-def staying(
+def find_draining(
     facts: GraphFacts, serving: GraphServing | None, wanted: Mapping[str, Resource], now: datetime
 ) -> dict[str, float]:
-    """Workloads that answered until a moment ago, with the seconds they have left: requests that began with them end
-    with them, and gateways have to leave them."""
+    """Workloads that were serving until just now, with the seconds they have left. They finish their requests, and stay
+    until gateways have left them."""
     spec = spec_of(serving)
-    # Of the spec before: no request of it takes longer.
+    # The timeout of the previous spec: none of its requests takes longer.
     longest = timedelta(milliseconds=(spec.timeout_ms if spec is not None else None) or CEILING_MS)
     served = frozenset(serving.workloads.values()) if serving is not None else frozenset()
     found = {}
     for child in facts.children:
-        name, noted = child.meta.name, child.meta.annotations.get(metadata_propagation.ENDS)
+        name, noted = child.meta.name, child.meta.annotations.get(metadata_propagation.ENDS_AFTER)
         if name in wanted or child.deleting or not is_available(child) or not (noted or name in served):
             continue
-        ends = _time(noted) or now + max(longest, SHORTEST_END)
+        ends = _parse_time(noted) or now + max(longest, SHORTEST_END)
         left = (ends - now).total_seconds()
         if left > 0 or name not in facts.left:
             found[name] = left
     return found
 
 
-def ending(facts: GraphFacts, name: str, now: datetime, seconds: float) -> Resource:
-    """The Workload of this name, with the time after which it may end written on it, once."""
+def mark_ending(facts: GraphFacts, name: str, now: datetime, seconds: float) -> Resource:
+    """The Workload of this name, annotated with the time after which it may end. That time is set only once."""
     child = facts.child(name)
     assert child is not None
-    noted = child.meta.annotations.get(metadata_propagation.ENDS)
-    ends = noted if noted and _time(noted) else format_time(now + timedelta(seconds=seconds))
-    return metadata_propagation.passed_on(facts.resource, child, child, ends=ends)
+    noted = child.meta.annotations.get(metadata_propagation.ENDS_AFTER)
+    ends = noted if noted and _parse_time(noted) else format_time(now + timedelta(seconds=seconds))
+    return metadata_propagation.propagate(facts.resource, child, child, ends=ends)
 
 
-def _time(text: str | None) -> datetime | None:
+def _parse_time(text: str | None) -> datetime | None:
     try:
         return parse_time(text)
     except ValueError:
         return None
 
 
-def answered(serving: GraphServing | None) -> dict[str, Spoken]:
-    """What services said they speak, as far as that is known to be something."""
+def protocols_of(serving: GraphServing | None) -> dict[str, WireProtocol]:
+    """The protocols of services, as recorded in the status; unknown protocols are skipped."""
     said = serving.protocols if serving is not None else {}
-    return {text: spoken for text, word in said.items() for spoken in SPOKEN if spoken == word}
+    return {text: spoken for text, word in said.items() for spoken in PROTOCOLS if spoken == word}
 
 
 def _ready_replicas(workload: Resource | None) -> int:

@@ -1,7 +1,7 @@
-"""How many replicas an InferenceModel with `autoScale` gets: as many as the requests in flight ask for.
+"""The number of replicas of an InferenceModel with `autoScale`, derived from its requests in flight.
 
-`rule` is the rule itself, pure; `autoscaler` looks at what gateways say is in flight
-(`protocol/gateway_files/demand.py`), remembers it for as long as the rule looks back, and wakes the controller of
-InferenceModels, which records the count in the status and does everything else. Whatever is recorded there counts as
-asked for at the moment it is read: a plane that starts goes on with it.
+`rule` is the pure scaling rule. `autoscaler` reads the in-flight counts that gateways report
+(`protocol/gateway_files/demand.py`) and keeps them for as long as the rule looks back. It wakes the controller of
+InferenceModels, which records the number in the status and does everything else. A recorded number counts as demand at
+the moment it is read: a restarted plane continues with it.
 """

@@ -1,4 +1,4 @@
-"""Looks at what gateways say is asked, and keeps for each server what the rule needs to know of the past."""
+"""The autoscaler: it reads the demand that gateways report, and keeps the history that the scaling rule needs."""
 
 from __future__ import annotations
 
@@ -9,59 +9,61 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from mizzen.controllers.scaling.rule import History, Rule, decide, rule_of
+from mizzen.controllers.scaling.rule import DemandHistory, ScalingRule, desired_replicas, rule_of
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.protocol.gateway_files import demand, status_files
-from mizzen.reconcile.retry_forever import persist
+from mizzen.reconcile.retry_forever import retry_forever
 
-LOOK = 0.05
-"""Seconds between two looks: who asks a server without replicas waits for the next one."""
+POLL_INTERVAL = 0.05
+"""Seconds between two polls. The first request to a server without replicas waits for the next poll."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class DesiredScale:
     replicas: int
-    """So many there should be."""
+    """The desired number."""
     in_flight: float
     quiet: float
-    """Seconds without need, before there are fewer."""
+    """Seconds without demand before the number shrinks."""
 
 
 @dataclass(slots=True)
 class _Server:
-    rule: Rule
-    told: int = -1
-    """What was said last; -1: nothing yet."""
+    rule: ScalingRule
+    decided: int = -1
+    """The number returned last; -1: none yet."""
     in_flight: float = 0.0
-    history: History = field(default_factory=History)
+    history: DemandHistory = field(default_factory=DemandHistory)
 
 
 class Autoscaler:
-    def __init__(self, folder: Path, poke: Callable[[Ref], None], *, clock: Callable[[], float]) -> None:
-        """`folder` is where gateways say what is asked. `poke` is told of whom there should be more, or fewer."""
+    def __init__(self, folder: Path, enqueue: Callable[[Ref], None], *, clock: Callable[[], float]) -> None:
+        """`folder` is where gateways report demand. `enqueue` gets each server whose desired number changes."""
         self._folder = folder
-        self._poke = poke
+        self._enqueue = enqueue
         self._clock = clock
         self._servers: dict[Ref, _Server] = {}
-        self._restless: set[Ref] = set()
-        """Those of whom something is asked, or was within their quiet time: of thousands that rest, none."""
+        self._active: set[Ref] = set()
+        """Servers with demand now or within their quiet time. Polling skips the others, which may be thousands."""
         self._stamps: status_files.Stamps = {}
         self._read: list[demand.Demand] = []
-        self._merged: Mapping[Ref, Sequence[demand.Asked]] | None = None
+        self._demand: Mapping[Ref, Sequence[demand.ServerDemand]] | None = None
 
     async def run(self) -> NoReturn:
         """Until cancelled."""
-        await persist(self._look_on, "what is asked of servers cannot be seen", log, shortest=LOOK)
-        raise AssertionError("it persists")
+        await retry_forever(self._poll_forever, "the demand of servers cannot be read", log, shortest=POLL_INTERVAL)
+        raise AssertionError("it never returns")
 
-    def replicas(self, ref: Ref, spec: InferenceModelSpec, recorded: int | None, *, proven: bool) -> Scaled | None:
-        """How many it should have; None: its spec says so. From now on it is looked after.
+    def replicas(
+        self, ref: Ref, spec: InferenceModelSpec, recorded: int | None, *, proven: bool
+    ) -> DesiredScale | None:
+        """The desired scale; None: the spec sets the number. From now on the server is polled.
 
-        `recorded`: what its status says there should be, if this is not the first time. `proven`: what its spec asks
-        for has answered; until then at least one replica has to be there, to do so.
+        `recorded`: the number in its status, if there is one. `proven`: the version in its spec has been ready before;
+        until then it needs at least one replica to become ready.
         """
         rule = rule_of(spec)
         if rule is None:
@@ -73,48 +75,48 @@ class Autoscaler:
             start = spec.replicas if recorded is None else recorded
             server.history.add(now, max(start - rule.standby, 0))
         server.rule = rule
-        self._restless.add(ref)
+        self._active.add(ref)
         if not proven:
             server.history.add(now, max(1 - rule.standby, 0))
-        server.told = decide(server.history, now, rule)
-        return Scaled(server.told, server.in_flight, rule.quiet)
+        server.decided = desired_replicas(server.history, now, rule)
+        return DesiredScale(server.decided, server.in_flight, rule.quiet)
 
     def forget(self, ref: Ref) -> None:
         self._servers.pop(ref, None)
-        self._restless.discard(ref)
+        self._active.discard(ref)
 
-    def look(self) -> None:
-        now, said = self._clock(), self._said()
-        self._restless.update(ref for ref in said if ref in self._servers)
-        for ref in tuple(self._restless):
+    def poll(self) -> None:
+        now, said = self._clock(), self._read_demand()
+        self._active.update(ref for ref in said if ref in self._servers)
+        for ref in tuple(self._active):
             server, asked = self._servers[ref], said.get(ref, ())
             server.in_flight = sum(one.in_flight for one in asked)
-            needed = server.rule.needed(server.in_flight, asked=any(one.awaited or one.used for one in asked))
+            needed = server.rule.replicas_needed(server.in_flight, asked=any(one.awaited or one.used for one in asked))
             server.history.add(now, needed)
-            if decide(server.history, now, server.rule) != server.told:
-                self._poke(ref)
+            if desired_replicas(server.history, now, server.rule) != server.decided:
+                self._enqueue(ref)
             elif not asked and server.history.empty:
-                self._restless.discard(ref)
+                self._active.discard(ref)
 
-    async def _look_on(self) -> NoReturn:
+    async def _poll_forever(self) -> NoReturn:
         while True:
             if self._servers:
-                self.look()
-            await asyncio.sleep(LOOK)
+                self.poll()
+            await asyncio.sleep(POLL_INTERVAL)
 
-    def _said(self) -> Mapping[Ref, Sequence[demand.Asked]]:
-        """What is asked, of whom anything is. Made anew only when a file is another one, or a gateway has gone."""
-        stamps = status_files.stamps(self._folder)
+    def _read_demand(self) -> Mapping[Ref, Sequence[demand.ServerDemand]]:
+        """The demand by server. It is merged again only when a file has changed or a gateway has ended."""
+        stamps = status_files.read_stamps(self._folder)
         if stamps != self._stamps:
-            self._stamps, self._read, self._merged = stamps, demand.read(self._folder), None
-        living = [told for told in self._read if status_files.lives(told)]
-        if self._merged is None or len(living) < len(self._read):
-            self._read, self._merged = living, _merged(living)
-        return self._merged
+            self._stamps, self._read, self._demand = stamps, demand.read(self._folder), None
+        living = [told for told in self._read if status_files.is_alive(told)]
+        if self._demand is None or len(living) < len(self._read):
+            self._read, self._demand = living, _merge(living)
+        return self._demand
 
 
-def _merged(told: Iterable[demand.Demand]) -> dict[Ref, list[demand.Asked]]:
-    said: dict[Ref, list[demand.Asked]] = {}
+def _merge(told: Iterable[demand.Demand]) -> dict[Ref, list[demand.ServerDemand]]:
+    said: dict[Ref, list[demand.ServerDemand]] = {}
     for each in told:
         for id_, asked in each.servers.items():
             namespace, _, name = id_.partition("/")

@@ -1,5 +1,6 @@
-"""The rule: as many replicas as `ceil(in flight / target)`, at once when that grows, and when it shrinks, down to the
-most that was needed within the last `quiet` seconds. Never outside of [least, most]. Pure.
+"""The scaling rule: `ceil(in flight / target)` replicas, within [min_replicas, max_replicas]. Pure.
+
+The number grows at once. It shrinks to the peak that was needed within the last `quiet` seconds.
 """
 
 from __future__ import annotations
@@ -11,35 +12,35 @@ from dataclasses import dataclass
 from mizzen.kinds.serving import InferenceModelSpec
 
 TARGET = 4
-"""Requests in flight for each replica, where neither a target nor a batch size is given."""
+"""Requests in flight per replica, when the spec sets neither a target nor a batch size."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    least: int
-    most: int
+class ScalingRule:
+    min_replicas: int
+    max_replicas: int
     target: int = TARGET
     quiet: float = 300.0
     """Seconds."""
     standby: int = 0
-    """Replicas beyond those that are needed."""
+    """Extra replicas beyond those that are needed."""
 
-    def needed(self, in_flight: float, *, asked: bool = False) -> int:
-        """Before any limit. `asked`: somebody waits for the first replica, or was sent away to come again, or has just
-        been answered."""
-        # A mean of many samples is hardly ever exact.
+    def replicas_needed(self, in_flight: float, *, asked: bool = False) -> int:
+        """The number before limits. `asked`: a request waits for the first replica, was told to retry, or has just
+        completed."""
+        # The tolerance absorbs rounding: a mean of many samples is hardly ever exact.
         return max(math.ceil(in_flight / self.target - 1e-9), 1 if asked else 0)
 
-    def limited(self, needed: int) -> int:
-        return min(max(needed + self.standby, self.least), self.most)
+    def clamp(self, needed: int) -> int:
+        return min(max(needed + self.standby, self.min_replicas), self.max_replicas)
 
 
-class History:
-    """How many replicas were needed, and when: only what can still be the most of some time to come."""
+class DemandHistory:
+    """The replicas needed over time, reduced to the values that can still be the peak of a later window."""
 
     def __init__(self) -> None:
         self._peaks: deque[tuple[float, int]] = deque()
-        """By time, and each higher than all after it."""
+        """(time, number), by time; each number is higher than all after it."""
 
     def add(self, at: float, needed: int) -> None:
         while self._peaks and self._peaks[-1][1] <= needed:
@@ -49,27 +50,27 @@ class History:
 
     @property
     def empty(self) -> bool:
-        """Is nothing known, of the time that was asked for last?"""
+        """Is there no demand in the window that was queried last?"""
         return not self._peaks
 
-    def most(self, since: float) -> int:
-        """From that moment on; 0 where nothing is known. What was before is forgotten."""
+    def peak_since(self, since: float) -> int:
+        """The peak since then; 0 when nothing is known. Drops everything earlier."""
         while self._peaks and self._peaks[0][0] <= since:
             self._peaks.popleft()
         return self._peaks[0][1] if self._peaks else 0
 
 
-def decide(history: History, now: float, rule: Rule) -> int:
-    """How many replicas there should be."""
-    return rule.limited(history.most(now - rule.quiet))
+def desired_replicas(history: DemandHistory, now: float, rule: ScalingRule) -> int:
+    """The number of replicas there should be."""
+    return rule.clamp(history.peak_since(now - rule.quiet))
 
 
-def rule_of(spec: InferenceModelSpec) -> Rule | None:
-    """None: nothing scales it."""
+def rule_of(spec: InferenceModelSpec) -> ScalingRule | None:
+    """None: the server is not autoscaled."""
     scale = spec.scaling
     if scale is None:
         return None
     batch = spec.batching.batch_size if spec.batching is not None else TARGET
-    # What `auto` will find out is not known here.
+    # The batch size that `auto` will find is not known here.
     target = scale.target or (TARGET if batch == "auto" else batch)
-    return Rule(scale.min_replicas, scale.max_replicas, target, scale.quiet_seconds, scale.standby)
+    return ScalingRule(scale.min_replicas, scale.max_replicas, target, scale.quiet_seconds, scale.standby)

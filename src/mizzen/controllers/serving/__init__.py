@@ -1,15 +1,16 @@
 """InferenceModel -> the Workload that serves its version.
 
-Whatever needs other processes, be it another version or the same with another environment, gets a Workload of its own
-beside the one that serves, which stays as it is until all replicas of the new one answer, and ends after the switch,
-when no gateway sends to it any more. A version that differs in data alone is given to the Workload that serves, where
-its processes take it without a restart, and gets one of its own when they refuse. What cannot be accepted, or cannot
-run here, or cannot start, changes nothing: whatever runs, runs on.
+A change that needs new processes, such as another version or another environment, gets a second Workload. The serving
+Workload stays unchanged until all replicas of the new one are ready. It ends after the switch, when no gateway routes
+to it any more. A version that differs only in data is given to the serving Workload, whose processes reload it without
+a restart; if they refuse, it gets its own Workload. A spec that is not accepted, cannot run here or cannot start
+changes nothing: running replicas keep serving.
 
-`Ready` speaks of the version asked for; `servingVersion` and `url` of what answers, also during a short loss. A version
-that is meant through an alias, or as the current one, is looked up when the spec is new, and again with `followAlias`.
+`Ready` is about the version in the spec; `servingVersion` and `url` are about the serving Workload, also during a short
+outage. A version named by an alias, or as the current one, is resolved when the spec changes, and again later with
+`followAlias`.
 
-`controller` the controller itself · `facts` what it knows when it decides · `meaning` which version is meant, and
-whether it can be served here · `choosing` which checkpoint of it · `switching` from one Workload to the next ·
-`readiness` the condition Ready.
+`controller` the controller itself · `facts` what it knows when it decides · `version_resolution` which version the spec
+means, and whether it can be served here · `checkpoint_choice` which checkpoint of it · `workload_switch` from one
+Workload to the next · `replica_count` replicas that the load determines · `readiness` the condition Ready.
 """

@@ -9,27 +9,27 @@ from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.runs.checkpoints import Checkpoint
 
 
-def chosen(
+def choose_checkpoint(
     checkpoints: Checkpoints, resource: Resource, spec: InferenceModelSpec, version: Resource
 ) -> Checkpoint | None:
-    """The one that its spec names. Else the newest there is when it begins to serve the version, and that one for as
-    long as it does: no training that goes on switches what answers. None: the version's own files. Blocking."""
+    """The checkpoint that the spec names, or else the newest one at the time the version is first served. That one is
+    kept: continued training does not switch a serving model. None: the version's own files. Blocking."""
     if not takes_checkpoint(spec):
         return None
     if spec.checkpoint is not None:
-        return checkpoint_of(checkpoints, version, spec.checkpoint)
-    told = InferenceModelStatus.of(resource)
-    kept = checkpoint_of(checkpoints, version, told.checkpoint) if told.checkpoint else None
+        return find_checkpoint(checkpoints, version, spec.checkpoint)
+    last_status = InferenceModelStatus.of(resource)
+    kept = find_checkpoint(checkpoints, version, last_status.checkpoint) if last_status.checkpoint else None
     if kept is not None:
         return kept
     model, _, number = version.meta.name.partition(".")
-    if told.serving_version == number and told.serving_checkpoint is None:
-        return None  # its own files answer
+    if last_status.serving_version == number and last_status.serving_checkpoint is None:
+        return None  # the version's own files are serving
     return checkpoints.newest(version.meta.namespace, model, number, version.meta.uid)
 
 
-def checkpoint_of(checkpoints: Checkpoints, version: Resource, id_: str) -> Checkpoint | None:
-    """Of this version, and not of an earlier one of the same name. Blocking."""
+def find_checkpoint(checkpoints: Checkpoints, version: Resource, id_: str) -> Checkpoint | None:
+    """The checkpoint of this version, not of an earlier version with the same name. Blocking."""
     model, _, number = version.meta.name.partition(".")
     found = checkpoints.find(version.meta.namespace, model, number, id_)
     return found if found is not None and found.version_uid in ("", version.meta.uid) else None

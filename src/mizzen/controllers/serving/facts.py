@@ -1,4 +1,4 @@
-"""What is known when it is decided how to serve an InferenceModel."""
+"""The facts from which the controller decides how to serve an InferenceModel."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.rules import workload_template
-from mizzen.kinds.rules.archive_progress import Progress
+from mizzen.kinds.rules.archive_progress import FetchProgress
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.workload import WorkloadStatus
@@ -16,42 +16,42 @@ from mizzen.runs.checkpoints import Checkpoint
 
 
 class Traffic(Protocol):
-    """What gateways know (`controllers/table_acks.py`)."""
+    """What gateways route to (`controllers/table_acks.py`)."""
 
     def reaches(self, addresses: Collection[str]) -> bool:
-        """Does every gateway send to one of these?"""
+        """Does every gateway route to at least one of these?"""
 
     def has_left(self, addresses: Collection[str]) -> bool:
-        """Does no gateway send to these any more?"""
+        """Has every gateway stopped routing to these?"""
 
 
-class Scaled(Protocol):
-    """What the load asks for."""
+class Scale(Protocol):
+    """The scale that the load needs."""
 
     @property
     def replicas(self) -> int:
-        """So many there should be."""
+        """The desired number."""
 
     @property
     def in_flight(self) -> float: ...
 
     @property
     def quiet(self) -> float:
-        """Seconds without need, before there are fewer."""
+        """Seconds without demand before the number shrinks."""
 
 
-class Scaling(Protocol):
-    """What `autoScale` comes to (`controllers/scaling`)."""
+class Scaler(Protocol):
+    """The implementation of `autoScale` (`controllers/scaling`)."""
 
-    def replicas(self, ref: Ref, spec: InferenceModelSpec, recorded: int | None, *, proven: bool) -> Scaled | None:
-        """How many it should have; None: its spec says so. `recorded` is what the status says there should be,
-        `proven` whether what the spec asks for has answered."""
+    def replicas(self, ref: Ref, spec: InferenceModelSpec, recorded: int | None, *, proven: bool) -> Scale | None:
+        """The desired scale; None: the spec sets it. `recorded` is the number in the status, `proven` whether the
+        version in the spec has been ready before."""
 
     def forget(self, ref: Ref) -> None: ...
 
 
 class Checkpoints(Protocol):
-    """As `runs.checkpoints.Shelf`. Blocking. Unavailable."""
+    """As `runs.checkpoints.Shelf`. Blocking. Raises Unavailable."""
 
     def find(self, namespace: str, model: str, version: str, id_: str) -> Checkpoint | None: ...
 
@@ -62,28 +62,28 @@ class Checkpoints(Protocol):
 class ServingFacts:
     resource: Resource
     target: Resource | None
-    """The ModelVersion asked for."""
+    """The ModelVersion that the spec means."""
     serving: Resource | None
-    """The ModelVersion that answers now, when it is another one, or another checkpoint of it is asked for."""
+    """The ModelVersion that is serving now, when it is another one or serves another checkpoint than the spec means."""
     children: tuple[Resource, ...]
     nodes: tuple[Resource, ...] = ()
-    """Those of the namespace, when it asks for one."""
-    fetched: Progress | None = None
-    """How far the archive of a manifest is, when the version asked for is not there."""
+    """The Nodes of the namespace, when the spec selects one."""
+    fetched: FetchProgress | None = None
+    """The progress of fetching a manifest's archive, when its version does not exist yet."""
     left: frozenset[str] = frozenset()
-    """Names of children that no gateway sends to any more."""
+    """Names of children that no gateway routes to any more."""
     unreached: frozenset[str] = frozenset()
-    """Names of children that some gateway does not know yet."""
-    scaled: Scaled | None = None
-    """None: the spec says how many replicas there should be."""
+    """Names of children that some gateway does not route to yet."""
+    scale: Scale | None = None
+    """None: the spec sets the number of replicas."""
     checkpoint: Checkpoint | None = None
-    """That of the version asked for, which is to be served; None: the version's own files, or it is not there."""
+    """The checkpoint of `target` to serve; None: the version's own files, or the checkpoint does not exist."""
     serving_checkpoint: Checkpoint | None = None
-    """That of `serving`."""
+    """The checkpoint of `serving`."""
 
     @property
     def serving_version(self) -> ModelVersionSpec | None:
-        """What `serving` holds, with its checkpoint."""
+        """The spec of `serving`, with its checkpoint."""
         if self.serving is None:
             return None
         version = ModelVersionSpec.of(self.serving)
@@ -94,7 +94,7 @@ class ServingFacts:
         )
 
     def child(self, name: str | None) -> Resource | None:
-        """The Workload of this name. One that is being deleted does not count, whatever its status still says."""
+        """The Workload of this name. One that is being deleted does not count, whatever its status says."""
         return next((child for child in self.children if child.meta.name == name and not child.deleting), None)
 
 

@@ -1,4 +1,4 @@
-"""How many replicas a Workload is given, where the load says so and not the spec."""
+"""The number of replicas of a Workload when the load determines it, not the spec."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mizzen.controllers.serving.facts import Scaled
+from mizzen.controllers.serving.facts import Scale
 from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 
 
-def meant(spec: InferenceModelSpec, scaled: Scaled | None) -> InferenceModelSpec:
-    """With as many replicas as there should be now."""
-    return spec if scaled is None else spec.model_copy(update={"replicas": scaled.replicas})
+def with_scale(spec: InferenceModelSpec, scale: Scale | None) -> InferenceModelSpec:
+    """The spec with the number of replicas that the load needs now."""
+    return spec if scale is None else spec.model_copy(update={"replicas": scale.replicas})
 
 
-def proving(spec: InferenceModelSpec, scaled: Scaled | None) -> InferenceModelSpec:
-    """For what has not answered yet: somebody has to, before it may rest or take over."""
-    return spec if scaled is None or spec.replicas > 0 else spec.model_copy(update={"replicas": 1})
+def with_first_replica(spec: InferenceModelSpec, scale: Scale | None) -> InferenceModelSpec:
+    """The spec with at least one replica: a version must be ready once before it may scale to zero or take over."""
+    return spec if scale is None or spec.replicas > 0 else spec.model_copy(update={"replicas": 1})
 
 
-def sized(workload: Resource, replicas: int) -> Resource:
+def with_replicas(workload: Resource, replicas: int) -> Resource:
     return replace(workload, spec={**workload.spec, "replicas": replicas})
 
 
-def recorded(told: InferenceModelStatus, scaled: Scaled | None, now: datetime) -> dict[str, Any]:
-    """What the status says of it: as before, unless there should be another number."""
-    wanted = None if scaled is None else scaled.replicas
-    if wanted == told.desired_replicas:
+def scale_status(last_status: InferenceModelStatus, scale: Scale | None, now: datetime) -> dict[str, Any]:
+    """The status fields of the scale; empty while the desired number is unchanged."""
+    desired = None if scale is None else scale.replicas
+    if desired == last_status.desired_replicas:
         return {}
-    if scaled is None or wanted is None:
+    if scale is None or desired is None:
         return {"desired_replicas": None, "desired_since": None, "desired_reason": ""}
-    why = _reason(told.desired_replicas, wanted, scaled)
-    return {"desired_replicas": wanted, "desired_since": format_time(now), "desired_reason": why}
+    why = _reason(last_status.desired_replicas, desired, scale)
+    return {"desired_replicas": desired, "desired_since": format_time(now), "desired_reason": why}
 
 
-def note(told: InferenceModelStatus, status: InferenceModelStatus) -> Note | None:
-    before, now = told.desired_replicas, status.desired_replicas
+def scale_note(last_status: InferenceModelStatus, status: InferenceModelStatus) -> EventNote | None:
+    before, now = last_status.desired_replicas, status.desired_replicas
     if before is None or now is None or before == now:
         return None
-    return Note("Scaled", f"from {before} to {now} replicas: {status.desired_reason}")
+    return EventNote("Scaled", f"from {before} to {now} replicas: {status.desired_reason}")
 
 
-def _reason(before: int | None, wanted: int, scaled: Scaled) -> str:
+def _reason(before: int | None, desired: int, scale: Scale) -> str:
     if before is None:
-        return "to start with"
-    if wanted < before:
-        return f"nobody asked for {scaled.quiet:g} s" if not wanted else f"no more were needed for {scaled.quiet:g} s"
-    flying = math.ceil(scaled.in_flight)
-    return f"{flying} in flight" if flying else "somebody asks" if not before else "autoScale says so"
+        return "initial number"
+    if desired < before:
+        return f"{'no requests' if not desired else 'fewer were needed'} for {scale.quiet:g} s"
+    in_flight = math.ceil(scale.in_flight)
+    return f"{in_flight} in flight" if in_flight else "a request arrived" if not before else "set by autoScale"

@@ -1,12 +1,12 @@
-"""TrainingJob -> one Workload per replica, one attempt after the other, until the set has succeeded or failed.
+"""TrainingJob -> one Workload per replica, one attempt after the other, until the job has succeeded or failed.
 
-A job waits until its share of the machine is free, and keeps that until its last process has ended. What is given to it
-(its share, its ports, its attempts) is in its status before anything starts with it: a plane that is killed at any
-moment goes on from there. The end of a set is for ever; what it saved outlives the object.
+A job waits until its share of the machine is free, and keeps it until its last process has ended. Its share, ports and
+attempts are recorded in its status before anything starts with them: a plane that is killed at any moment continues
+from there. The end of a job is final; its checkpoints outlive the object.
 
-`controller` the controller itself · `deciding` how it decides · `facts` what is known then · `starting` what keeps a
-job from being started · `replicas` which there are, and the Workload of each · `course` what they have come to, and
-what comes next · `policy` what the end of one means (§E) · `ending` the end of the set, and what is left to do then ·
-`phases` conditions and the rest of the status · `sharing` the machine among jobs · `ports` where replicas listen ·
-`results` what jobs leave on disk and in Blobs · `keeping` which checkpoints are kept.
+`controller` the controller itself · `decide` decisions · `facts` its input · `start_checks` obstacles to a start ·
+`replicas` the replicas of a job and the Workload of each · `replica_states` their states and transitions ·
+`exit_policy` what the exit of one means (§E) · `completion` the end of a job, and the cleanup after it · `conditions`
+conditions and the rest of the status · `admission_queue` the machine, shared among jobs · `ports` where replicas
+listen · `results` files of jobs on disk and in Blobs · `checkpoint_retention` which checkpoints are kept.
 """

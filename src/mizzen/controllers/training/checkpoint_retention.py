@@ -1,4 +1,4 @@
-"""Which checkpoints of a job are kept: the newest, the best, and whatever is served. Pure."""
+"""Retention of a job's checkpoints: the newest, the best, and all served ones are kept. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mizzen.runs.checkpoints import Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What servers were told to serve, and what they run with."""
+class ServedCheckpoints:
+    """Checkpoints that servers name, by id, and files that they run with, by digest."""
 
     ids: frozenset[str] = frozenset()
     digests: frozenset[str] = frozenset()
@@ -21,8 +21,10 @@ class Served:
         return checkpoint.id in self.ids or any(file.digest in self.digests for file in checkpoint.files)
 
 
-def surplus(checkpoints: Iterable[Checkpoint], retention: Retention | None, served: Served) -> list[Checkpoint]:
-    """Those that may go; none when nothing says how many are kept."""
+def find_surplus(
+    checkpoints: Iterable[Checkpoint], retention: Retention | None, served: ServedCheckpoints
+) -> list[Checkpoint]:
+    """Checkpoints that may be removed; none when the spec sets no limit."""
     if retention is None or retention.checkpoints is None:
         return []
     ordered = sorted(checkpoints, key=lambda each: each.order, reverse=True)
@@ -30,8 +32,8 @@ def surplus(checkpoints: Iterable[Checkpoint], retention: Retention | None, serv
     return [each for each in ordered if each.id not in kept and not served.holds(each)]
 
 
-def served_by(servers: Iterable[Resource], workloads: Iterable[Resource]) -> Served:
-    """`servers` are InferenceModels; `workloads` theirs, also those that answer until another one does."""
+def find_served(servers: Iterable[Resource], workloads: Iterable[Resource]) -> ServedCheckpoints:
+    """`servers` are InferenceModels; `workloads` are theirs, including old ones that serve until a switch."""
     said = (place.get("checkpoint") for server in servers for place in (server.spec, server.status))
     digests = (
         artifact.get("digest")
@@ -39,14 +41,14 @@ def served_by(servers: Iterable[Resource], workloads: Iterable[Resource]) -> Ser
         if workload.spec.get("purpose") == "serve"
         for artifact in workload.spec.get("artifacts", ())
     )
-    return Served(
+    return ServedCheckpoints(
         frozenset(name for name in said if isinstance(name, str)),
         frozenset(digest for digest in digests if isinstance(digest, str)),
     )
 
 
 def _best(ordered: Sequence[Checkpoint], retention: Retention) -> Sequence[Checkpoint]:
-    """Newest first among equals. One without the metric is none of the best."""
+    """Newest first among equals. Checkpoints without the metric do not count."""
     if retention.best is None or retention.metric is None:
         return ()
     metric, sign = retention.metric, -1 if retention.mode == "max" else 1

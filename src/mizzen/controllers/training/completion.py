@@ -1,4 +1,4 @@
-"""The end of a job set, which is for ever, and what is left to do then: cleaning up, and removing the object. Pure."""
+"""The end of a job, which is final, and what is left to do then: cleanup, and removal of the object. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from datetime import datetime
 
 from mizzen.controllers.training import conditions as training_conditions
 from mizzen.controllers.training import exit_policy
-from mizzen.controllers.training.facts import Given, Moment, TrainingFacts, attempt_of, seen_of
-from mizzen.controllers.training.replica_states import BEGUN, Course, Trouble, stopped
+from mizzen.controllers.training.facts import AcceptedJob, JobContext, TrainingFacts, attempt_of, find_observation
+from mizzen.controllers.training.replica_states import BEGUN, ReplicaStates, Trouble, stop
 from mizzen.errors import Invalid
 from mizzen.kinds.schema.resource import Condition, Resource, format_time, parse_time
 from mizzen.kinds.text import durations
@@ -15,91 +15,97 @@ from mizzen.kinds.training import JobReplica, TrainingJobSpec, TrainingJobStatus
 from mizzen.reconcile.controller import Decision
 
 STOPS_ALL = frozenset({"Terminated", "DeadlineExceeded"})
-"""After such an end nothing runs on, whatever `cleanPodPolicy` says."""
+"""After these ends no replica keeps running, whatever `cleanPodPolicy` says."""
 
 
-def ended(given: Given, found: Course, trouble: Trouble | None) -> Decision:
-    """The set ends now: well, or with this trouble."""
-    left = _left(given.facts, given.spec.clean_pod_policy, trouble.reason if trouble is not None else "")
+def finish(job: AcceptedJob, states: ReplicaStates, trouble: Trouble | None) -> Decision:
+    """The job ends now: it succeeds, or fails with this trouble."""
+    left = _children_left(job.facts, job.spec.clean_pod_policy, trouble.reason if trouble is not None else "")
     names = {child.meta.name.partition(".")[2] for child in left}
-    going = {each.name: each for each in stopped(found.replicas)}
-    replicas = tuple(each if each.name in names else going[each.name] for each in found.replicas)
-    status = training_conditions.status(
-        given, (given.accepted, training_conditions.created(), *_conditions(given, found, trouble)),
+    going = {each.name: each for each in stop(states.replicas)}
+    replicas = tuple(each if each.name in names else going[each.name] for each in states.replicas)
+    status = training_conditions.build_status(
+        job, (job.accepted, training_conditions.build_created(), *_final_conditions(job, states, trouble)),
         "Failed" if trouble is not None else "Succeeded", replicas,
-        completion_time=format_time(given.now), restarts=found.restarts,
+        completion_time=format_time(job.now), restarts=states.restarts,
     )  # fmt: skip
     return Decision(children=left, status=status)
 
 
-def _conditions(given: Given, found: Course, trouble: Trouble | None) -> tuple[Condition, ...]:
+def _final_conditions(job: AcceptedJob, states: ReplicaStates, trouble: Trouble | None) -> tuple[Condition, ...]:
     if trouble is not None:
-        return (training_conditions.failed(trouble),)
-    saved = given.facts.saved.count if given.facts.saved is not None else given.told.checkpoints
-    well = training_conditions.succeeded(_said_well(found.replicas))
-    return (well,) if saved else (well, training_conditions.no_checkpoint())
+        return (training_conditions.build_failed(trouble),)
+    saved = job.facts.saved.count if job.facts.saved is not None else job.last_status.checkpoints
+    well = training_conditions.build_succeeded(_summarize_success(states.replicas))
+    return (well,) if saved else (well, training_conditions.build_no_checkpoint())
 
 
-def over(moment: Moment) -> Decision:
-    """It has ended before."""
-    facts, told, now = moment.facts, moment.told, moment.now
+def decide_finished(context: JobContext) -> Decision:
+    """The decision for a job that has already ended."""
+    facts, last_status, now = context.facts, context.last_status, context.now
     try:
         spec = TrainingJobSpec.of(facts.resource)
     except Invalid:
         spec = None
-    failed = told.condition("Failed")
-    ended_by = "Terminated" if told.terminated is not None else failed.reason if failed is not None else ""
-    left = _left(facts, spec.clean_pod_policy if spec is not None else "", ended_by)
+    failed = last_status.condition("Failed")
+    ended_by = "Terminated" if last_status.terminated is not None else failed.reason if failed is not None else ""
+    left = _children_left(facts, spec.clean_pod_policy if spec is not None else "", ended_by)
     names = {child.meta.name.partition(".")[2] for child in left}
-    replicas = tuple(_gone_on(facts, each, runs=each.name in names) for each in told.replica_states)
-    conditions = told.conditions
+    replicas = tuple(_final_state(facts, each, runs=each.name in names) for each in last_status.replica_states)
+    conditions = last_status.conditions
     if facts.saved is not None and facts.saved.count:
         conditions = tuple(condition for condition in conditions if condition.type != "NoCheckpoint")
-    status = training_conditions.status(moment, conditions, "Failed" if failed is not None else "Succeeded", replicas)
+    status = training_conditions.build_status(
+        context, conditions, "Failed" if failed is not None else "Succeeded", replicas
+    )
     ttl = spec.ttl_seconds_after_finished if spec is not None else None
-    waits = [wait for wait in (until(told, ttl, now), until(told, logs_kept(spec), now)) if wait is not None]
+    waits = [
+        wait
+        for wait in (seconds_until(last_status, ttl, now), seconds_until(last_status, log_retention_of(spec), now))
+        if wait is not None
+    ]
     ahead = [wait for wait in waits if wait > 0]
-    due = ttl is not None and (until(told, ttl, now) or 0.0) <= 0
-    return Decision(children=left, status=status, again=min(ahead, default=None), remove=due)
+    due = ttl is not None and (seconds_until(last_status, ttl, now) or 0.0) <= 0
+    return Decision(children=left, status=status, requeue_after=min(ahead, default=None), remove=due)
 
 
-def logs_kept(spec: TrainingJobSpec | None) -> float | None:
-    """Seconds that logs are kept after the end; None: always."""
+def log_retention_of(spec: TrainingJobSpec | None) -> float | None:
+    """Seconds that logs are kept after the end; None: forever."""
     kept = spec.retention.logs if spec is not None and spec.retention is not None else None
     return durations.seconds(kept) if kept is not None else None
 
 
-def until(told: TrainingJobStatus, seconds: float | None, now: datetime) -> float | None:
-    """Seconds from now until so long after the end."""
-    end = parse_time(told.completion_time)
+def seconds_until(last_status: TrainingJobStatus, seconds: float | None, now: datetime) -> float | None:
+    """Seconds left until this many seconds after the end; None: there is no such time."""
+    end = parse_time(last_status.completion_time)
     return None if seconds is None or end is None else seconds - (now - end).total_seconds()
 
 
-def _left(facts: TrainingFacts, clean: str, reason: str) -> tuple[Resource, ...]:
-    """What may run on until it ends."""
+def _children_left(facts: TrainingFacts, clean: str, reason: str) -> tuple[Resource, ...]:
+    """Children that may keep running until they end."""
     if clean != "None" or reason in STOPS_ALL:
         return ()
     return tuple(child for child in facts.children if not child.deleting and _is_up(child))
 
 
 def _is_up(child: Resource) -> bool:
-    seen = seen_of(child, attempt_of(child))
+    seen = find_observation(child, attempt_of(child))
     return seen is not None and seen.state in ("starting", "ready")
 
 
-def _gone_on(facts: TrainingFacts, replica: JobReplica, *, runs: bool) -> JobReplica:
-    """What became of one that was left running."""
+def _final_state(facts: TrainingFacts, replica: JobReplica, *, runs: bool) -> JobReplica:
+    """The state of a replica that was left running when the job ended."""
     if replica.state not in (*BEGUN, "waiting", "restarting") or runs:
         return replica
     child = facts.child(f"{facts.resource.meta.name}.{replica.name}")
-    seen = seen_of(child, replica.attempt)
+    seen = find_observation(child, replica.attempt)
     if seen is None or seen.state != "ended":
-        return stopped((replica,))[0]
+        return stop((replica,))[0]
     state = "succeeded" if exit_policy.code_of(seen) == 0 else "failed"
     ended = {"state": state, "exit_code": seen.exit_code, "reason": seen.reason, "message": seen.message}
     return replica.model_copy(update=ended)
 
 
-def _said_well(replicas: tuple[JobReplica, ...]) -> str:
+def _summarize_success(replicas: tuple[JobReplica, ...]) -> str:
     well = [replica.name for replica in replicas if replica.state == "succeeded"]
-    return f"{', '.join(well[:10])} ended well" if len(replicas) > 1 else ""
+    return f"{', '.join(well[:10])} succeeded" if len(replicas) > 1 else ""

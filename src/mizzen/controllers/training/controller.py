@@ -1,4 +1,4 @@
-"""The controller of TrainingJobs: what it loads, and how it comes to a Decision."""
+"""The controller of TrainingJobs: it loads the facts; `decide` decides."""
 
 from __future__ import annotations
 
@@ -16,109 +16,118 @@ from mizzen.controllers.training import (
 from mizzen.controllers.training import (
     decide as training_decide,
 )
-from mizzen.controllers.training.admission_queue import Ask, Shares, Verdict
-from mizzen.controllers.training.facts import WAITS, Saved, TrainingFacts, attempt_of, seen_of
-from mizzen.controllers.training.ports import Ports
-from mizzen.controllers.training.replicas import ask_of, replicas_of
-from mizzen.controllers.training.results import Job, Looked, Results, saved_of
+from mizzen.controllers.training.admission_queue import Admission, AdmissionQueue, ResourceRequest
+from mizzen.controllers.training.facts import PENDING, SavedCheckpoints, TrainingFacts, attempt_of, find_observation
+from mizzen.controllers.training.ports import JobPorts
+from mizzen.controllers.training.replicas import replicas_of, resource_request_of
+from mizzen.controllers.training.results import JobFiles, JobKey, JobResults, saved_of
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.model import version_object_name
 from mizzen.kinds.rules import placement, references
-from mizzen.kinds.rules.references import Surroundings
+from mizzen.kinds.rules.references import ReferencedObjects
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, parse_time
 from mizzen.kinds.text import selectors
 from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import MODEL_LABEL
-from mizzen.reconcile.controller import Decision, Presence, find, owners
-from mizzen.reconcile.reverse_index import Mentions
+from mizzen.reconcile.controller import Decision, Presence, find, find_owners
+from mizzen.reconcile.reverse_index import ReverseIndex
 from mizzen.stores.all_pages import whole
 from mizzen.stores.lookup import Lookup
 from mizzen.stores.store import Store, Where
 
-LOST = frozenset({"StorageUnavailable", "NoRoom", "RunnerLost", "Interrupted"})
-"""Ends after which what was saved may be on this disk only."""
+UNSAVED_REASONS = frozenset({"StorageUnavailable", "NoRoom", "RunnerLost", "Interrupted"})
+"""Ends after which saved checkpoints may be on this disk only."""
 
 
-class Training:
+class TrainingJobs:
     kind = "TrainingJob"
     watches: tuple[str | Presence, ...] = (Presence("ModelVersion"), "Workload", "Node")
 
     def __init__(
         self,
         context: Context,
-        shares: Shares,
-        results: Results,
+        queue: AdmissionQueue,
+        results: JobResults,
         lookup: Lookup,
         *,
         now: Callable[[], datetime],
         here: str = "",
-        ports: Ports | None = None,
+        ports: JobPorts | None = None,
     ) -> None:
-        """`context` tells what the engine of this home can do; `here` is the name of the Node of this machine."""
+        """`context` lists the capabilities of the engine; `here` is the name of this machine's Node."""
         self._now = now
         self._began = now()
         self._context = context
-        self._shares = shares
+        self._queue = queue
         self._results = results
         self._lookup = lookup
         self._here = here
-        self._ports = ports or Ports()
-        self._named = Mentions()
-        """ModelVersions by name, and for who asks for a node, any Node of the namespace."""
-        self._saved: dict[str, tuple[int, Saved]] = {}
-        """By uid: how many checkpoints runners said they had kept when they were looked at last, and what was found."""
+        self._ports = ports or JobPorts()
+        self._named = ReverseIndex()
+        """ModelVersions by name; for a job with a node selector, also any Node of the namespace."""
+        self._saved: dict[str, tuple[int, SavedCheckpoints]] = {}
+        """By uid: the number of checkpoints that runners had reported at the last listing, and its result."""
 
-    async def prime(self, store: Store) -> None:
-        """Before the first look at any job: who has a share counts before anybody new is given one."""
+    async def restore(self, store: Store) -> None:
+        """Restore the admission queue and the ports before any job is loaded: admitted jobs count before new ones."""
         for job in await whole(store, self.kind):
-            told = TrainingJobStatus.of(job)
-            self._ports.note(job.ref, told.ports.values() if not conditions.is_over(told) else ())
+            last_status = TrainingJobStatus.of(job)
+            self._ports.reserve(job.ref, last_status.ports.values() if not conditions.is_over(last_status) else ())
             try:
                 spec = TrainingJobSpec.of(job)
             except Invalid:
                 spec = None
             waits = spec is not None and not (
-                conditions.is_over(told) or spec.suspend or told.terminated or job.deleting
+                conditions.is_over(last_status) or spec.suspend or last_status.terminated or job.deleting
             )
-            if told.admitted or waits:
-                ask = ask_of(spec, self._shares.whole) if spec is not None else Ask()
+            if last_status.admitted or waits:
+                ask = resource_request_of(spec, self._queue.capacity) if spec is not None else ResourceRequest()
                 priority = spec.priority if spec is not None else 0
-                self._shares.note(
-                    job.ref, job.meta.uid, ask, priority=priority, created=job.meta.created, admitted=told.admitted
+                self._queue.restore(
+                    job.ref,
+                    job.meta.uid,
+                    ask,
+                    priority=priority,
+                    created=job.meta.created,
+                    admitted=last_status.admitted,
                 )
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         if resource.kind == "Workload":
-            return owners(resource, self.kind)
+            return find_owners(resource, self.kind)
         any_node = Ref("Node", "", resource.meta.namespace)
-        return self._named.naming(any_node if resource.kind == "Node" else resource.ref)
+        return self._named.keys_for(any_node if resource.kind == "Node" else resource.ref)
 
     async def load(self, store: Store, ref: Ref) -> TrainingFacts | None:
         resource = await find(store, ref)
         if resource is None:
             self._forget(ref)
             return None
-        told = TrainingJobStatus.of(resource)
-        since = parse_time(told.running_since)
+        last_status = TrainingJobStatus.of(resource)
+        since = parse_time(last_status.running_since)
         inherited = since is not None and since < self._began
         facts = TrainingFacts(resource, await _children(store, resource), inherited=inherited)
         try:
             spec = TrainingJobSpec.of(resource)
         except Invalid:
-            self._named.forget(ref)
-            return replace(facts, verdict=self._kept(facts, told))
-        if conditions.is_over(told) or resource.deleting:
-            self._named.forget(ref)
-            return await self._load_ended(store, replace(facts, verdict=self._kept(facts, told)), spec, told)
-        facts = await self._load_named(store, facts, spec)
-        facts = replace(facts, verdict=self._verdict(facts, spec, told))
-        if facts.verdict.admitted:
-            facts = replace(facts, ports=self._chosen_ports(facts, spec, told))
-        return await self._load_results(store, facts, spec) if facts.verdict.admitted or told.admitted else facts
+            self._named.remove(ref)
+            return replace(facts, admission=self._keep_share(facts, last_status))
+        if conditions.is_over(last_status) or resource.deleting:
+            self._named.remove(ref)
+            return await self._load_ended(
+                store, replace(facts, admission=self._keep_share(facts, last_status)), spec, last_status
+            )
+        facts = await self._load_inputs(store, facts, spec)
+        facts = replace(facts, admission=self._admit(facts, spec, last_status))
+        if facts.admission.admitted:
+            facts = replace(facts, ports=self._choose_ports(facts, spec, last_status))
+        return (
+            await self._load_results(store, facts, spec) if facts.admission.admitted or last_status.admitted else facts
+        )
 
-    async def _load_named(self, store: Store, facts: TrainingFacts, spec: TrainingJobSpec) -> TrainingFacts:
+    async def _load_inputs(self, store: Store, facts: TrainingFacts, spec: TrainingJobSpec) -> TrainingFacts:
         resource = facts.resource
         version = (
             Ref("ModelVersion", version_object_name(spec.model_name, spec.version), resource.meta.namespace)
@@ -126,125 +135,131 @@ class Training:
             else None
         )
         placed = _any_nodes(resource) if placement.asks_for_node(spec) else ()
-        # Noted before anything is read: what is created in between then wakes this key again.
-        self._named.note(resource.ref, [*placed, *([version] if version is not None else [])])
+        # Indexed before anything is read: an object created in between then wakes this key again.
+        self._named.set(resource.ref, [*placed, *([version] if version is not None else [])])
         found = await find(store, version) if version is not None else None
         nodes = [node for each in placed for node in await whole(store, "Node", Where(namespace=each.namespace))]
-        return replace(facts, version=found, nodes=tuple(nodes), there=await self._there(store, facts, found))
+        return replace(
+            facts, version=found, nodes=tuple(nodes), referenced=await self._find_references(store, facts, found)
+        )
 
-    async def _there(self, store: Store, facts: TrainingFacts, version: Resource | None) -> Surroundings:
-        named = references.named(facts.resource)
+    async def _find_references(self, store: Store, facts: TrainingFacts, version: Resource | None) -> ReferencedObjects:
+        named = references.references_of(facts.resource)
         objects = {version.ref: None} if version is not None else {}
         if not named.secrets:
-            return Surroundings(objects)
-        looked = replace(named, objects=frozenset())
-        return replace(await self._lookup.around(store, looked, facts.resource.meta.namespace), objects=objects)
+            return ReferencedObjects(objects)
+        files = replace(named, objects=frozenset())
+        return replace(await self._lookup.around(store, files, facts.resource.meta.namespace), objects=objects)
 
     async def _load_results(self, store: Store, facts: TrainingFacts, spec: TrainingJobSpec) -> TrainingFacts:
-        job = _job(facts.resource, spec)
-        looked = await asyncio.to_thread(self._results.look, job)
+        job = _job_of(facts.resource, spec)
+        files = await asyncio.to_thread(self._results.read, job)
         known = self._saved.get(job.uid)
-        ended = any(_has_ended(child) for child in facts.children)  # then what is known has to be right
-        if known is not None and known[0] == looked.saved and not ended:
-            return _with(facts, looked, known[1])
-        found = await self._keep(store, job, spec)
+        ended = any(_has_ended(child) for child in facts.children)  # then the listing must be up to date
+        if known is not None and known[0] == files.saved and not ended:
+            return _with_results(facts, files, known[1])
+        found = await self._apply_retention(store, job, spec)
         if found is not None:
-            self._saved[job.uid] = (looked.saved, found)
-        return _with(facts, looked, found)
+            self._saved[job.uid] = (files.saved, found)
+        return _with_results(facts, files, found)
 
     async def _load_ended(
-        self, store: Store, facts: TrainingFacts, spec: TrainingJobSpec, told: TrainingJobStatus
+        self, store: Store, facts: TrainingFacts, spec: TrainingJobSpec, last_status: TrainingJobStatus
     ) -> TrainingFacts:
-        """Once more when the last process is gone. Then all is known of it, and its status says so: at later looks, as
-        at each start of a plane, only what is kept for a while may be due."""
-        job, resource = _job(facts.resource, spec), facts.resource
+        """Load the results once more when the last process has ended; the status then has all of them. Later loads, as
+        at each start of a plane, only apply retention."""
+        job, resource = _job_of(facts.resource, spec), facts.resource
         if resource.deleting:
             return facts
-        settled = not facts.children and not told.admitted
+        settled = not facts.children and not last_status.admitted
         limited = spec.retention is not None and spec.retention.checkpoints is not None
-        saved = await self._keep(store, job, spec) if not settled or limited else None
-        looked = await asyncio.to_thread(self._results.look, job) if not settled else Looked()
+        saved = await self._apply_retention(store, job, spec) if not settled or limited else None
+        files = await asyncio.to_thread(self._results.read, job) if not settled else JobFiles()
         if not facts.children:
             self._saved.pop(job.uid, None)
-            self._ports.forget(resource.ref)
-            await self._tidy(job, spec, told)
-        return _with(facts, looked, saved)
+            self._ports.release(resource.ref)
+            await self._tidy(job, spec, last_status)
+        return _with_results(facts, files, saved)
 
-    async def _tidy(self, job: Job, spec: TrainingJobSpec, told: TrainingJobStatus) -> None:
-        if told.admitted and not any(replica.reason in LOST for replica in told.replica_states):
-            await asyncio.to_thread(self._results.clear, job.uid)
-        kept = completion.until(told, completion.logs_kept(spec), self._now())
+    async def _tidy(self, job: JobKey, spec: TrainingJobSpec, last_status: TrainingJobStatus) -> None:
+        if last_status.admitted and not any(
+            replica.reason in UNSAVED_REASONS for replica in last_status.replica_states
+        ):
+            await asyncio.to_thread(self._results.clear_files, job.uid)
+        kept = completion.seconds_until(last_status, completion.log_retention_of(spec), self._now())
         if kept is not None and kept <= 0:
-            await asyncio.to_thread(self._results.forget_logs, job.uid)
+            await asyncio.to_thread(self._results.remove_logs, job.uid)
 
-    async def _keep(self, store: Store, job: Job, spec: TrainingJobSpec) -> Saved | None:
-        """What there is when retention has been seen to."""
+    async def _apply_retention(self, store: Store, job: JobKey, spec: TrainingJobSpec) -> SavedCheckpoints | None:
+        """Apply retention and return the remaining checkpoints; None when they cannot be listed."""
         found = await asyncio.to_thread(self._results.checkpoints, job)
         if found is None:
             return None
         retention = spec.retention
-        if checkpoint_retention.surplus(found, retention, checkpoint_retention.Served()):
-            left = await asyncio.to_thread(self._results.keep, found, retention, await _served(store, job))
-            # Somebody may have begun to serve one while it was removed: whichever came first, it is there in the end.
-            served = await _served(store, job)
+        if checkpoint_retention.find_surplus(found, retention, checkpoint_retention.ServedCheckpoints()):
+            left = await asyncio.to_thread(self._results.prune, found, retention, await _load_served(store, job))
+            # A server may have started to use a checkpoint during its removal. Then put it back.
+            served = await _load_served(store, job)
             missed = [each for each in found if each not in left and served.holds(each)]
-            found = [*left, *await asyncio.to_thread(self._results.put_back, missed)]
+            found = [*left, *await asyncio.to_thread(self._results.restore, missed)]
         return saved_of(found)
 
-    def _verdict(self, facts: TrainingFacts, spec: TrainingJobSpec, told: TrainingJobStatus) -> Verdict:
+    def _admit(self, facts: TrainingFacts, spec: TrainingJobSpec, last_status: TrainingJobStatus) -> Admission:
         resource = facts.resource
-        if spec.suspend or told.terminated is not None:
-            return self._kept(facts, told)
-        if not told.admitted and self._refused(facts, spec):
-            self._shares.leave(resource.ref)
-            return WAITS
-        return self._shares.look(
+        if spec.suspend or last_status.terminated is not None:
+            return self._keep_share(facts, last_status)
+        if not last_status.admitted and self._cannot_start(facts, spec):
+            self._queue.release(resource.ref)
+            return PENDING
+        return self._queue.admit(
             resource.ref,
             resource.meta.uid,
-            ask_of(spec, self._shares.whole),
+            resource_request_of(spec, self._queue.capacity),
             priority=spec.priority,
             created=resource.meta.created,
-            admitted=told.admitted,
+            admitted=last_status.admitted,
         )
 
-    def _refused(self, facts: TrainingFacts, spec: TrainingJobSpec) -> bool:
-        """It cannot be started anyway."""
-        faults = catalog.accepted(facts.resource, self._context)[1].faults
-        return bool(faults) or start_checks.blocked(facts, spec, self._here) is not None
+    def _cannot_start(self, facts: TrainingFacts, spec: TrainingJobSpec) -> bool:
+        """True when the job cannot be started anyway."""
+        faults = catalog.check_accepted(facts.resource, self._context)[1].faults
+        return bool(faults) or start_checks.find_obstacle(facts, spec, self._here) is not None
 
-    def _kept(self, facts: TrainingFacts, told: TrainingJobStatus) -> Verdict:
-        """Of what is not to run any more: it has its share until its last process has ended."""
-        if told.admitted and facts.children:
-            return Verdict(admitted=True)
-        self._shares.leave(facts.resource.ref)
-        return Verdict(admitted=False)
+    def _keep_share(self, facts: TrainingFacts, last_status: TrainingJobStatus) -> Admission:
+        """A job that should not run keeps its resources until its last process has ended."""
+        if last_status.admitted and facts.children:
+            return Admission(admitted=True)
+        self._queue.release(facts.resource.ref)
+        return Admission(admitted=False)
 
-    def _chosen_ports(self, facts: TrainingFacts, spec: TrainingJobSpec, told: TrainingJobStatus) -> dict[str, int]:
-        self._ports.note(facts.resource.ref, told.ports.values())
+    def _choose_ports(
+        self, facts: TrainingFacts, spec: TrainingJobSpec, last_status: TrainingJobStatus
+    ) -> dict[str, int]:
+        self._ports.reserve(facts.resource.ref, last_status.ports.values())
         names = [replica.name for replica in replicas_of(spec)]
-        lacking = [name for name in names if name not in told.ports] if len(names) > 1 else []
-        return dict(self._ports.chosen(facts.resource.ref, lacking)) if lacking else {}
+        lacking = [name for name in names if name not in last_status.ports] if len(names) > 1 else []
+        return dict(self._ports.choose(facts.resource.ref, lacking)) if lacking else {}
 
     def _forget(self, ref: Ref) -> None:
-        self._named.forget(ref)
-        self._shares.leave(ref)
-        self._ports.forget(ref)
+        self._named.remove(ref)
+        self._queue.release(ref)
+        self._ports.release(ref)
 
     def decide(self, facts: TrainingFacts, now: datetime) -> Decision:
         return training_decide.decide(facts, self._context, self._here, now)
 
 
-def _job(resource: Resource, spec: TrainingJobSpec) -> Job:
+def _job_of(resource: Resource, spec: TrainingJobSpec) -> JobKey:
     leader = next((replica.name for replica in replicas_of(spec)), "")
-    return Job(resource.meta.namespace, spec.model_name, spec.version or "", resource.meta.uid, leader)
+    return JobKey(resource.meta.namespace, spec.model_name, spec.version or "", resource.meta.uid, leader)
 
 
-def _with(facts: TrainingFacts, looked: Looked, saved: Saved | None) -> TrainingFacts:
-    return replace(facts, progress=looked.progress, saved=saved, leader_is_done=looked.leader_is_done)
+def _with_results(facts: TrainingFacts, files: JobFiles, saved: SavedCheckpoints | None) -> TrainingFacts:
+    return replace(facts, progress=files.progress, saved=saved, leader_is_done=files.leader_is_done)
 
 
 def _has_ended(child: Resource) -> bool:
-    seen = seen_of(child, attempt_of(child))
+    seen = find_observation(child, attempt_of(child))
     return seen is not None and seen.state == "ended"
 
 
@@ -252,14 +267,14 @@ async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
     return await whole(store, "Workload", Where(namespace=resource.meta.namespace, owner=resource.meta.uid))
 
 
-async def _served(store: Store, job: Job) -> checkpoint_retention.Served:
+async def _load_served(store: Store, job: JobKey) -> checkpoint_retention.ServedCheckpoints:
     where = Where(namespace=job.namespace, fields={"spec.modelName": job.model})
     servers = await whole(store, "InferenceModel", where)
     of_model = Where(namespace=job.namespace, labels=selectors.equal({MODEL_LABEL: job.model}))
-    return checkpoint_retention.served_by(servers, await whole(store, "Workload", of_model))
+    return checkpoint_retention.find_served(servers, await whole(store, "Workload", of_model))
 
 
 def _any_nodes(resource: Resource) -> tuple[Ref, ...]:
-    """Any Node of its namespace, and of that where the machine's own is."""
+    """Any Node of its namespace, and of the namespace of this machine's Node."""
     namespaces = dict.fromkeys((resource.meta.namespace, DEFAULT_NAMESPACE))
     return tuple(Ref("Node", "", namespace) for namespace in namespaces)

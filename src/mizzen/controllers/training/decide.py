@@ -1,4 +1,4 @@
-"""What a TrainingJob calls for: the course of a decision, from what is given to what may run. Pure and total."""
+"""The decisions for a TrainingJob: which replicas may run, and its status. Pure and total."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from datetime import datetime
 
 from mizzen.controllers.training import completion, start_checks
 from mizzen.controllers.training import conditions as training_conditions
-from mizzen.controllers.training.facts import Given, Moment, TrainingFacts, attempt_of
-from mizzen.controllers.training.replica_states import Course, Trouble, begin, course, resumed, stopped, wait_of
-from mizzen.controllers.training.replicas import counting, replicas_of, workload_of
+from mizzen.controllers.training.facts import AcceptedJob, JobContext, TrainingFacts, attempt_of
+from mizzen.controllers.training.replica_states import (
+    ReplicaStates,
+    Trouble,
+    advance,
+    initial_replicas,
+    resume,
+    seconds_until_restart,
+    stop,
+)
+from mizzen.controllers.training.replicas import replicas_for_success, replicas_of, workload_of
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.model import ModelVersionSpec
@@ -20,168 +28,179 @@ from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.training import JobReplica, JobState, TrainingJobSpec, TrainingJobStatus
 from mizzen.reconcile.controller import Decision
 
-AGAIN = 30.0
-"""Seconds after which a job that waits, or runs, is looked at though nothing was heard of it."""
+RECHECK_SECONDS = 30.0
+"""Seconds until a waiting or running job is reconciled again without any event."""
 
 
 def decide(facts: TrainingFacts, context: Context, here: str, now: datetime) -> Decision:
-    """`context` tells what the engine of this home can do; `here` is the name of the Node of this machine."""
+    """`context` lists the capabilities of the engine; `here` is the name of this machine's Node."""
     if facts.resource.deleting:
         return Decision()
-    told = TrainingJobStatus.of(facts.resource)
-    if facts.inherited and told.running_since is not None:
-        told = told.model_copy(update={"running_since": format_time(now)})
-    if training_conditions.is_over(told):
-        return completion.over(Moment(facts, told, now))
-    accepted, findings = catalog.accepted(facts.resource, context)
+    last_status = TrainingJobStatus.of(facts.resource)
+    if facts.inherited and last_status.running_since is not None:
+        last_status = last_status.model_copy(update={"running_since": format_time(now)})
+    if training_conditions.is_over(last_status):
+        return completion.decide_finished(JobContext(facts, last_status, now))
+    accepted, findings = catalog.check_accepted(facts.resource, context)
     if findings.faults:
-        return _invalid(Moment(facts, told, now), accepted)
-    odd = Findings.of(references.findings(facts.resource, facts.there)).warnings
+        return _decide_invalid(JobContext(facts, last_status, now), accepted)
+    warnings = Findings.of(references.findings(facts.resource, facts.referenced)).warnings
     spec = TrainingJobSpec.of(facts.resource)
-    return _decide(Given(facts, told, now, spec, catalog.warned(accepted, odd)), here)
+    return _decide(AcceptedJob(facts, last_status, now, spec, catalog.add_warnings(accepted, warnings)), here)
 
 
-def _decide(given: Given, here: str) -> Decision:
-    facts, told, spec = given.facts, given.told, given.spec
-    before = begin(spec, told)
-    if told.terminated is not None:
-        return _ended(given, course(given, before), Trouble("Terminated", f"{told.terminated.actor} ended it"))
+def _decide(job: AcceptedJob, here: str) -> Decision:
+    facts, last_status, spec = job.facts, job.last_status, job.spec
+    before = initial_replicas(spec, last_status)
+    if last_status.terminated is not None:
+        return _finish(
+            job, advance(job, before), Trouble("Terminated", f"terminated by {last_status.terminated.actor}")
+        )
     if spec.suspend:
-        return _suspended(given, course(given, before))
-    # What has begun goes on, whatever is missing now.
-    blocked = None if told.admitted else start_checks.blocked(facts, spec, here)
+        return _decide_suspended(job, advance(job, before))
+    # An admitted job continues, whatever is missing now.
+    blocked = None if last_status.admitted else start_checks.find_obstacle(facts, spec, here)
     if blocked is not None:
         trouble = Trouble(blocked.reason, blocked.message)
         return (
-            _ended(given, Course(before, told.restarts), trouble) if blocked.final else _queued(given, before, trouble)
+            _finish(job, ReplicaStates(before, last_status.restarts), trouble)
+            if blocked.final
+            else _decide_queued(job, before, trouble)
         )
-    if not facts.verdict.admitted:
-        return _queued(given, before, Trouble(facts.verdict.reason, facts.verdict.message))
-    if not told.admitted or facts.ports:
-        # What it is given is written down before anything starts with it.
-        waiting = _queued(given, before, Trouble("Starting", "it is about to start"))
-        return replace(waiting, again=0.0)
-    return _running(given, course(given, resumed(before)))
+    if not facts.admission.admitted:
+        return _decide_queued(job, before, Trouble(facts.admission.reason, facts.admission.message))
+    if not last_status.admitted or facts.ports:
+        # Its share and ports are recorded before anything starts with them.
+        waiting = _decide_queued(job, before, Trouble("Starting", "the job is about to start"))
+        return replace(waiting, requeue_after=0.0)
+    return _decide_running(job, advance(job, resume(before)))
 
 
-def _invalid(moment: Moment, accepted: Condition) -> Decision:
-    """A store may hold what never passed our admission. What runs, runs on; somebody may end it all the same."""
-    facts, told = moment.facts, moment.told
-    if told.terminated is not None:
+def _decide_invalid(moment: JobContext, accepted: Condition) -> Decision:
+    """A store may hold an object that never passed our admission. Running replicas continue; a user may still
+    terminate the job."""
+    facts, last_status = moment.facts, moment.last_status
+    if last_status.terminated is not None:
         conditions = (
             accepted,
-            training_conditions.created(),
-            training_conditions.failed(Trouble("Terminated", "it was ended")),
+            training_conditions.build_created(),
+            training_conditions.build_failed(Trouble("Terminated", "the job was terminated")),
         )
-        gone = stopped(told.replica_states)
+        gone = stop(last_status.replica_states)
         return Decision(
-            status=training_conditions.status(
+            status=training_conditions.build_status(
                 moment, conditions, "Failed", gone, completion_time=format_time(moment.now)
             )
         )
-    others = tuple(condition for condition in told.conditions if condition.type != accepted.type)
-    if told.state is None:
-        others = (training_conditions.created(), training_conditions.queued(accepted.reason, accepted.message))
-    status = told.model_copy(update={"conditions": (accepted, *others), "state": told.state or "Queued"})
+    others = tuple(condition for condition in last_status.conditions if condition.type != accepted.type)
+    if last_status.state is None:
+        others = (
+            training_conditions.build_created(),
+            training_conditions.build_queued(accepted.reason, accepted.message),
+        )
+    status = last_status.model_copy(update={"conditions": (accepted, *others), "state": last_status.state or "Queued"})
     return Decision(children=tuple(child for child in facts.children if not child.deleting), status=status)
 
 
-def _queued(given: Given, replicas: tuple[JobReplica, ...], trouble: Trouble) -> Decision:
-    facts, told = given.facts, given.told
+def _decide_queued(job: AcceptedJob, replicas: tuple[JobReplica, ...], trouble: Trouble) -> Decision:
+    facts, last_status = job.facts, job.last_status
     conditions = (
-        given.accepted,
-        training_conditions.created(),
-        training_conditions.queued(trouble.reason, trouble.message),
+        job.accepted,
+        training_conditions.build_created(),
+        training_conditions.build_queued(trouble.reason, trouble.message),
     )
-    ports = {**told.ports, **facts.ports}
-    status = training_conditions.status(given, conditions, "Queued", replicas, ports=ports)
-    there = tuple(child for child in facts.children if not child.deleting) if told.admitted else ()
-    return Decision(children=there, status=status, again=AGAIN)
+    ports = {**last_status.ports, **facts.ports}
+    status = training_conditions.build_status(job, conditions, "Queued", replicas, ports=ports)
+    there = tuple(child for child in facts.children if not child.deleting) if last_status.admitted else ()
+    return Decision(children=there, status=status, requeue_after=RECHECK_SECONDS)
 
 
-def _suspended(given: Given, found: Course) -> Decision:
-    if found.has_succeeded(counting(given.spec)):
-        return _ended(given, found, None)
-    if found.failure is not None:
-        return _ended(given, found, found.failure)
-    begun = given.told.start_time is not None or bool(given.facts.children)
-    replicas = stopped(found.replicas, begun=begun)
+def _decide_suspended(job: AcceptedJob, states: ReplicaStates) -> Decision:
+    if states.has_succeeded(replicas_for_success(job.spec)):
+        return _finish(job, states, None)
+    if states.failure is not None:
+        return _finish(job, states, states.failure)
+    begun = job.last_status.start_time is not None or bool(job.facts.children)
+    replicas = stop(states.replicas, begun=begun)
     conditions = (
-        given.accepted,
-        training_conditions.created(),
-        training_conditions.suspended(len(given.facts.children)),
+        job.accepted,
+        training_conditions.build_created(),
+        training_conditions.build_suspended(len(job.facts.children)),
     )
-    status = training_conditions.status(given, conditions, "Suspended", replicas, restarts=found.restarts)
+    status = training_conditions.build_status(job, conditions, "Suspended", replicas, restarts=states.restarts)
     return Decision(status=status)
 
 
-def _running(given: Given, found: Course) -> Decision:
-    told, spec, now = given.told, given.spec, given.now
-    if found.has_succeeded(counting(spec)):
-        return _ended(given, found, None)
-    if found.failure is not None:
-        return _ended(given, found, found.failure)
+def _decide_running(job: AcceptedJob, states: ReplicaStates) -> Decision:
+    last_status, spec, now = job.last_status, job.spec, job.now
+    if states.has_succeeded(replicas_for_success(spec)):
+        return _finish(job, states, None)
+    if states.failure is not None:
+        return _finish(job, states, states.failure)
     limit = spec.active_deadline_seconds
-    left = limit - training_conditions.ran(told, now) if limit is not None else None
+    left = limit - training_conditions.seconds_run(last_status, now) if limit is not None else None
     if left is not None and left <= 0:
-        late = f"it ran for {limit} s, which is spec.activeDeadlineSeconds"
-        return _ended(given, found, Trouble("DeadlineExceeded", late))
+        late = f"the job ran for {limit} s, the limit in spec.activeDeadlineSeconds"
+        return _finish(job, states, Trouble("DeadlineExceeded", late))
     try:
-        children = tuple(_children(given, found))
+        children = tuple(_children(job, states))
     except _NoVersionError as gone:
-        return _ended(given, found, Trouble("VersionNotFound", str(gone)))
-    phase, condition = _phase(found)
-    conditions = (given.accepted, training_conditions.created(), condition)
-    status = training_conditions.status(given, conditions, phase, found.replicas, restarts=found.restarts)
-    waits = [AGAIN, *(wait_of(each, now) for each in found.replicas if each.state == "restarting")]
-    if left is not None and found.runs:
+        return _finish(job, states, Trouble("VersionNotFound", str(gone)))
+    phase, condition = _phase(states)
+    conditions = (job.accepted, training_conditions.build_created(), condition)
+    status = training_conditions.build_status(job, conditions, phase, states.replicas, restarts=states.restarts)
+    waits = [
+        RECHECK_SECONDS,
+        *(seconds_until_restart(each, now) for each in states.replicas if each.state == "restarting"),
+    ]
+    if left is not None and states.runs:
         waits.append(left)
-    return Decision(children=children, status=status, again=max(0.0, min(waits)), notes=found.notes)
+    return Decision(children=children, status=status, requeue_after=max(0.0, min(waits)), notes=states.notes)
 
 
-def _phase(found: Course) -> tuple[JobState, Condition]:
-    if any(replica.state == "restarting" for replica in found.replicas):
-        return "Restarting", training_conditions.restarting(found.replicas)
-    if found.runs:
-        return "Running", training_conditions.running(found.replicas)
-    trouble = found.obstacle or Trouble("Starting", "its processes are about to start")
-    return "Queued", training_conditions.queued(trouble.reason, trouble.message)
+def _phase(states: ReplicaStates) -> tuple[JobState, Condition]:
+    if any(replica.state == "restarting" for replica in states.replicas):
+        return "Restarting", training_conditions.build_restarting(states.replicas)
+    if states.runs:
+        return "Running", training_conditions.build_running(states.replicas)
+    trouble = states.obstacle or Trouble("Starting", "its processes are about to start")
+    return "Queued", training_conditions.build_queued(trouble.reason, trouble.message)
 
 
-def _ended(given: Given, found: Course, trouble: Trouble | None) -> Decision:
-    """A set that has succeeded has done so, whatever else happened in the meantime."""
-    return completion.ended(given, found, None if found.has_succeeded(counting(given.spec)) else trouble)
+def _finish(job: AcceptedJob, states: ReplicaStates, trouble: Trouble | None) -> Decision:
+    """A job that has succeeded stays so, whatever else happened in the meantime."""
+    return completion.finish(job, states, None if states.has_succeeded(replicas_for_success(job.spec)) else trouble)
 
 
 class _NoVersionError(Exception):
-    """The next attempt needs the version, which is there no more."""
+    """The next attempt needs the version, which no longer exists."""
 
 
-def _children(given: Given, found: Course) -> list[Resource]:
-    """What is there of an attempt stays as it was started, whatever the spec says by now."""
+def _children(job: AcceptedJob, states: ReplicaStates) -> list[Resource]:
+    """The Workload of a started attempt stays as it was started, even if the spec has changed since."""
     wanted = []
-    states: Mapping[str, JobReplica] = {replica.name: replica for replica in found.replicas}
-    for each in replicas_of(given.spec):
-        state, child = states[each.name], given.facts.child(each.workload(given.facts.resource))
+    by_name: Mapping[str, JobReplica] = {replica.name: replica for replica in states.replicas}
+    for each in replicas_of(job.spec):
+        state, child = by_name[each.name], job.facts.child(each.workload(job.facts.resource))
         if child is not None and (state.state in ("succeeded", "restarting") or attempt_of(child) == state.attempt):
             wanted.append(child)
         elif state.state not in ("succeeded", "restarting"):
-            _refuse_without_version(given)
+            _refuse_without_version(job)
             wanted.append(
                 workload_of(
-                    given.facts.resource, given.spec, each, given.facts.version,
-                    attempt=state.attempt, ports=given.told.ports,
+                    job.facts.resource, job.spec, each, job.facts.version,
+                    attempt=state.attempt, ports=job.last_status.ports,
                 )
             )  # fmt: skip
     return wanted
 
 
-def _refuse_without_version(given: Given) -> None:
-    spec, version = given.spec, given.facts.version
+def _refuse_without_version(job: AcceptedJob) -> None:
+    spec, version = job.spec, job.facts.version
     if spec.version is None:
         return
     if version is None:
-        raise _NoVersionError(f"model '{spec.model_name}' has no version {spec.version} any more")
+        raise _NoVersionError(f"model '{spec.model_name}' no longer has version {spec.version}")
     try:
         ModelVersionSpec.of(version)
     except Invalid as fault:

@@ -1,4 +1,4 @@
-"""What the end of one replica means (§E): it has done its part, is tried again, or has failed for good. Pure."""
+"""What the exit of one replica means (§E): it has succeeded, is restarted, or has failed for good. Pure."""
 
 from __future__ import annotations
 
@@ -11,64 +11,71 @@ from mizzen.kinds.workload import ReplicaStatus
 
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 KILLED = 137
-"""What an end counts as that was not the command's doing."""
-PERMANENT = 127
-"""With policy ExitCode, codes up to this one are final."""
+"""The exit code of an end that the command did not cause."""
+LAST_PERMANENT_CODE = 127
+"""With policy ExitCode, codes up to this one are permanent failures."""
 
-HOPELESS = frozenset({"CodeUnavailable", "DatasetUnavailable", "CommandNotFound"})
-"""Another attempt would end alike, whatever the policy says; what may pass was tried again by the runner already."""
-TOLD = HOPELESS | {"NoRoom", "OutOfMemory", "StorageUnavailable", "Interrupted", "RunnerLost", "EnvironmentFailed"}
-"""Reasons of replicas that stand for the whole set."""
-FORCE_MAJEURE = frozenset({"Interrupted", "RunnerLost", "StorageUnavailable"})
+PERMANENT_REASONS = frozenset({"CodeUnavailable", "DatasetUnavailable", "CommandNotFound"})
+"""Another attempt would fail the same way, whatever the policy; the runner has already retried transient causes."""
+SET_REASONS = PERMANENT_REASONS | {
+    "NoRoom",
+    "OutOfMemory",
+    "StorageUnavailable",
+    "Interrupted",
+    "RunnerLost",
+    "EnvironmentFailed",
+}
+"""Reasons of replicas that become the reason of the job."""
+EXTERNAL_REASONS = frozenset({"Interrupted", "RunnerLost", "StorageUnavailable"})
 
-Meaning = Literal["succeeded", "again", "failed"]
+ExitMeaning = Literal["succeeded", "again", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    meaning: Meaning
+class ExitOutcome:
+    meaning: ExitMeaning
     reason: str = ""
-    """Of a failure: one of `TOLD`, or `ReplicaFailed`."""
+    """Of a failure: one of `SET_REASONS`, or `ReplicaFailed`."""
     message: str = ""
 
 
-def meaning(name: str, seen: ReplicaStatus, policy: RestartPolicy, *, counts: bool) -> End:
-    """Of an attempt that has ended, or cannot be started at all. `counts`: its success is the set's, or part of it."""
-    if seen.state == "failed":
-        reason = seen.reason if seen.reason in TOLD else "ReplicaFailed"
-        return End("failed", reason, f"{name} cannot be started: {seen.message}")
-    code = code_of(seen)
+def judge_exit(name: str, observed: ReplicaStatus, policy: RestartPolicy, *, counts: bool) -> ExitOutcome:
+    """Judge an attempt that has ended or cannot be started. `counts`: the job's success requires this replica's."""
+    if observed.state == "failed":
+        reason = observed.reason if observed.reason in SET_REASONS else "ReplicaFailed"
+        return ExitOutcome("failed", reason, f"{name} cannot be started: {observed.message}")
+    code = code_of(observed)
     if code == 0:
-        return End("again" if policy == "Always" and not counts else "succeeded")
-    if seen.reason not in HOPELESS and _goes_on(policy, code):
-        return End("again")
-    reason = seen.reason if seen.reason in TOLD else "ReplicaFailed"
-    return End("failed", reason, said(name, seen) + _advice(seen, policy))
+        return ExitOutcome("again" if policy == "Always" and not counts else "succeeded")
+    if observed.reason not in PERMANENT_REASONS and _should_restart(policy, code):
+        return ExitOutcome("again")
+    reason = observed.reason if observed.reason in SET_REASONS else "ReplicaFailed"
+    return ExitOutcome("failed", reason, describe_exit(name, observed) + _advice(observed, policy))
 
 
-def code_of(seen: ReplicaStatus) -> int:
-    """What policies go by. An end without a code, or a good one of which something was lost, is a bad one."""
-    if seen.retry:
+def code_of(observed: ReplicaStatus) -> int:
+    """The code that policies use. An end without a code, or a success whose results were lost, counts as a failure."""
+    if observed.retry:
         return KILLED
-    code = KILLED if seen.exit_code is None else seen.exit_code
-    return 1 if code == 0 and seen.reason in TOLD else code
+    code = KILLED if observed.exit_code is None else observed.exit_code
+    return 1 if code == 0 and observed.reason in SET_REASONS else code
 
 
-def delay(restarts: int) -> float:
-    """Seconds before the next attempt of a replica that was started again so often before."""
+def restart_delay(restarts: int) -> float:
+    """Seconds before the next attempt of a replica that was restarted this often."""
     return float(min(FIRST_DELAY * 2 ** min(restarts, 16), LONGEST_DELAY))
 
 
-def said(name: str, seen: ReplicaStatus) -> str:
-    """How it ended, and what was said of it."""
-    how, more = _how(seen.exit_code)
-    notes = ", ".join(filter(None, (more, seen.reason)))
-    told = f"{name} {how} ({notes})" if notes else f"{name} {how}"
-    return f"{told}: {seen.message}" if seen.message else told
+def describe_exit(name: str, observed: ReplicaStatus) -> str:
+    """How the replica ended, with its reason and message."""
+    how, more = _describe_code(observed.exit_code)
+    notes = ", ".join(filter(None, (more, observed.reason)))
+    text = f"{name} {how} ({notes})" if notes else f"{name} {how}"
+    return f"{text}: {observed.message}" if observed.message else text
 
 
-def _how(code: int | None) -> tuple[str, str]:
-    """In words, and the signal's name where it was one that ended it."""
+def _describe_code(code: int | None) -> tuple[str, str]:
+    """The exit as text, and the signal's name if a signal caused it."""
     if code is None:
         return "ended", ""
     try:
@@ -78,17 +85,17 @@ def _how(code: int | None) -> tuple[str, str]:
     return ("was killed", f"{code}: {by}") if code == KILLED else (f"ended with code {code}", by)
 
 
-def _goes_on(policy: RestartPolicy, code: int) -> bool:
+def _should_restart(policy: RestartPolicy, code: int) -> bool:
     match policy:
         case "Never":
             return False
         case "OnFailure" | "Always":
             return True
         case "ExitCode":
-            return not 0 < code <= PERMANENT
+            return not 0 < code <= LAST_PERMANENT_CODE
 
 
-def _advice(seen: ReplicaStatus, policy: RestartPolicy) -> str:
-    if policy != "Never" or not (seen.retry or seen.reason in FORCE_MAJEURE):
+def _advice(observed: ReplicaStatus, policy: RestartPolicy) -> str:
+    if policy != "Never" or not (observed.retry or observed.reason in EXTERNAL_REASONS):
         return ""
-    return "; spec.restartPolicy is Never: with OnFailure or ExitCode it would have gone on"
+    return "; spec.restartPolicy is Never: OnFailure or ExitCode would have restarted it"

@@ -1,4 +1,4 @@
-"""What is known when it is decided how a job set goes on."""
+"""The facts from which the controller decides how a job continues."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mizzen.controllers.training.admission_queue import Verdict
-from mizzen.kinds.rules.references import Surroundings
+from mizzen.controllers.training.admission_queue import Admission
+from mizzen.kinds.rules.references import ReferencedObjects
 from mizzen.kinds.schema.resource import Condition, Resource
 from mizzen.kinds.training import JobProgress, TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 
-WAITS = Verdict(admitted=False, reason="Starting", message="it is looked at")
+PENDING = Admission(admitted=False, reason="Starting", message="the job is being checked")
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedCheckpoints:
     """Checkpoints of the job that are kept."""
 
     count: int = 0
@@ -28,41 +28,41 @@ class TrainingFacts:
     resource: Resource
     children: tuple[Resource, ...] = ()
     version: Resource | None = None
-    """The ModelVersion whose code runs, when it is there."""
+    """The ModelVersion whose code runs, if it exists."""
     nodes: tuple[Resource, ...] = ()
-    """Those of the namespace, when it asks for one."""
-    there: Surroundings = field(default_factory=Surroundings)
-    """What there is of what it names."""
-    verdict: Verdict = WAITS
-    """Whether it has its share of the machine."""
+    """The Nodes of the namespace, when the spec selects one."""
+    referenced: ReferencedObjects = field(default_factory=ReferencedObjects)
+    """Those referenced objects that exist."""
+    admission: Admission = PENDING
+    """Whether the job holds its share of the machine."""
     ports: Mapping[str, int] = field(default_factory=dict)
-    """Free ones, for replicas that have none yet."""
+    """Free ports for replicas that have none yet."""
     progress: JobProgress | None = None
-    """As the leader's code reported it last."""
-    saved: Saved | None = None
-    """None: nobody knows just now."""
+    """The progress that the leader's code reported last."""
+    saved: SavedCheckpoints | None = None
+    """None: currently unknown."""
     inherited: bool = False
-    """What its status says was written by a plane before this one; nobody knows how long it did not run between."""
+    """An earlier plane wrote its status, so it is unknown how long the job did not run in between."""
     leader_is_done: bool = False
-    """The leader's command has ended, and its runner puts away what it left."""
+    """The leader's command has ended, and its runner is still saving the results."""
 
     def child(self, name: str) -> Resource | None:
-        """The Workload of this name. One that is being deleted does not count, whatever its status still says."""
+        """The Workload of this name. One that is being deleted does not count, whatever its status says."""
         return next((child for child in self.children if child.meta.name == name and not child.deleting), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """What is known of a job now, and what was told of it last."""
+class JobContext:
+    """The facts of a job now, and its last status."""
 
     facts: TrainingFacts
-    told: TrainingJobStatus
+    last_status: TrainingJobStatus
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
-class Given(Moment):
-    """Of one whose spec can be worked with."""
+class AcceptedJob(JobContext):
+    """The context of a job whose spec is accepted."""
 
     spec: TrainingJobSpec
     accepted: Condition
@@ -74,8 +74,8 @@ def attempt_of(workload: Resource) -> int:
     return attempt if isinstance(attempt, int) else 0
 
 
-def seen_of(workload: Resource | None, attempt: int) -> ReplicaStatus | None:
-    """What was reported of this attempt; None when nothing was, or only of an earlier one."""
+def find_observation(workload: Resource | None, attempt: int) -> ReplicaStatus | None:
+    """The reported status of this attempt; None when there is none, or only that of an earlier attempt."""
     if workload is None or attempt_of(workload) != attempt:
         return None
     status = WorkloadStatus.of(workload)

@@ -1,10 +1,10 @@
-"""What the replicas of a set that runs have come to, and what comes next. Pure.
+"""The states of a job's replicas, and their transitions. Pure.
 
 waiting ──> starting ──> running ──exit──> succeeded
                ^            │
-               │            ├──exit, tried again──> restarting ──back-off──> starting (the next attempt)
-               │            ├──exit, for good─────> failed, and the set with it
-               └─(resumed)─ stopped <── suspended, or the set has ended
+               │            ├──exit, retried──────> restarting ──back-off──> starting (the next attempt)
+               │            ├──exit, for good─────> failed, and the job with it
+               └─(resumed)─ stopped <── suspended, or the job has ended
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mizzen.controllers.training import exit_policy
-from mizzen.controllers.training.facts import Given, seen_of
-from mizzen.controllers.training.replicas import Replica, counting, policy_of, replicas_of
+from mizzen.controllers.training.facts import AcceptedJob, find_observation
+from mizzen.controllers.training.replicas import TrainingReplica, policy_of, replicas_for_success, replicas_of
 from mizzen.kinds.schema.resource import format_time, parse_time
 from mizzen.kinds.training import JobReplica, RestartPolicy, TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 
 BEGUN = frozenset({"starting", "running"})
-"""There is a process."""
+"""States in which a process exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the set has failed, or what it waits for."""
+    """Why the job has failed, or what it waits for."""
 
     reason: str
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Course:
+class ReplicaStates:
     replicas: tuple[JobReplica, ...]
     restarts: int
-    """What counts towards `backoffLimit`."""
+    """Restarts that count towards `backoffLimit`."""
     failure: Trouble | None = None
     obstacle: Trouble | None = None
-    """What keeps the first replica that waits from being started."""
-    notes: tuple[Note, ...] = ()
+    """Why the first waiting replica cannot be started."""
+    notes: tuple[EventNote, ...] = ()
 
     def has_succeeded(self, counted: Iterable[str]) -> bool:
         well = {replica.name for replica in self.replicas if replica.state == "succeeded"}
@@ -53,139 +53,146 @@ class Course:
         return any(replica.state in BEGUN for replica in self.replicas)
 
 
-def begin(spec: TrainingJobSpec, told: TrainingJobStatus) -> tuple[JobReplica, ...]:
-    """The replicas as they were told of last, and those that never were."""
-    known = {replica.name: replica for replica in told.replica_states}
+def initial_replicas(spec: TrainingJobSpec, last_status: TrainingJobStatus) -> tuple[JobReplica, ...]:
+    """The replicas in the last status, and new ones as waiting."""
+    known = {replica.name: replica for replica in last_status.replica_states}
     return tuple(known.get(each.name) or JobReplica(name=each.name, state="waiting") for each in replicas_of(spec))
 
 
-def resumed(replicas: Iterable[JobReplica]) -> tuple[JobReplica, ...]:
-    """Those that were stopped go on with their next attempt."""
+def resume(replicas: Iterable[JobReplica]) -> tuple[JobReplica, ...]:
+    """Stopped replicas continue with their next attempt."""
     return tuple(
-        _changed(replica, state="waiting", attempt=replica.attempt + 1, message="")
+        _update(replica, state="waiting", attempt=replica.attempt + 1, message="")
         if replica.state == "stopped"
         else replica
         for replica in replicas
     )
 
 
-def stopped(replicas: Iterable[JobReplica], *, begun: bool = True) -> tuple[JobReplica, ...]:
-    """All that had not ended by themselves. Where nothing has begun there is nothing to stop."""
+def stop(replicas: Iterable[JobReplica], *, begun: bool = True) -> tuple[JobReplica, ...]:
+    """All replicas that have not ended by themselves, as stopped. If nothing has begun, waiting ones stay waiting."""
     return tuple(
         replica
         if replica.state in ("succeeded", "failed") or (not begun and replica.state == "waiting")
-        else _changed(replica, state="stopped", message="", restart_at=None)
+        else _update(replica, state="stopped", message="", restart_at=None)
         for replica in replicas
     )
 
 
-def course(given: Given, before: Iterable[JobReplica]) -> Course:
-    """From what was told `before` to what is seen now."""
+def advance(given: AcceptedJob, before: Iterable[JobReplica]) -> ReplicaStates:
+    """The next states, from those `before` and the observations now."""
     facts, spec, now = given.facts, given.spec, given.now
     was = {replica.name: replica for replica in before}
-    found = Course((), given.told.restarts)
+    states = ReplicaStates((), given.last_status.restarts)
     ends: list[tuple[str, Trouble]] = []
     for each in replicas_of(spec):
-        replica = _due(was[each.name], now)
-        seen = seen_of(facts.child(each.workload(facts.resource)), replica.attempt)
-        if seen is None or replica.state in ("succeeded", "restarting", "stopped"):
-            found = replace(found, replicas=(*found.replicas, replica))
-        elif seen.state in ("ended", "failed"):
+        replica = _start_if_due(was[each.name], now)
+        observed = find_observation(facts.child(each.workload(facts.resource)), replica.attempt)
+        if observed is None or replica.state in ("succeeded", "restarting", "stopped"):
+            states = replace(states, replicas=(*states.replicas, replica))
+        elif observed.state in ("ended", "failed"):
             pending = any(
-                other.state == "restarting" and other.name != each.name for other in (*was.values(), *found.replicas)
+                other.state == "restarting" and other.name != each.name for other in (*was.values(), *states.replicas)
             )
-            found, end = _ended(_Ended(given, found, each, replica, seen, pending))
+            states, end = _apply_exit(_ReplicaExit(given, states, each, replica, observed, pending))
             if end is not None:
-                ends.append((seen.ended or "", end))
+                ends.append((observed.ended or "", end))
         else:
-            found = _observed(found, replica, seen, policy_of(spec, each))
-    if not ends or (facts.leader_is_done and _leader_runs(found)):
-        # Peers often fail because the leader is done and away. Whether it did well is known as soon as what it saved
-        # is put away.
-        return found
-    # The first to end may be the reason why the others did.
-    return replace(found, failure=min(ends, key=lambda pair: pair[0])[1])
+            states = _apply_observation(states, replica, observed, policy_of(spec, each))
+    if not ends or (facts.leader_is_done and _leader_runs(states)):
+        # Peers often fail because the leader's command has ended. Whether the leader succeeded is known as soon as its
+        # results are saved.
+        return states
+    # The first failure may have caused the others.
+    return replace(states, failure=min(ends, key=lambda pair: pair[0])[1])
 
 
-def _leader_runs(found: Course) -> bool:
-    return bool(found.replicas) and found.replicas[0].state in BEGUN
+def _leader_runs(states: ReplicaStates) -> bool:
+    return bool(states.replicas) and states.replicas[0].state in BEGUN
 
 
-def _due(replica: JobReplica, now: datetime) -> JobReplica:
-    if replica.state != "restarting" or wait_of(replica, now) > 0:
+def _start_if_due(replica: JobReplica, now: datetime) -> JobReplica:
+    if replica.state != "restarting" or seconds_until_restart(replica, now) > 0:
         return replica
-    return _changed(replica, state="starting", attempt=replica.attempt + 1, restart_at=None, message="")
+    return _update(replica, state="starting", attempt=replica.attempt + 1, restart_at=None, message="")
 
 
-def wait_of(replica: JobReplica, now: datetime) -> float:
-    """Seconds until it is started again."""
+def seconds_until_restart(replica: JobReplica, now: datetime) -> float:
+    """Seconds until the replica is restarted."""
     due = parse_time(replica.restart_at)
     return (due - now).total_seconds() if due is not None else 0.0
 
 
-def _observed(found: Course, replica: JobReplica, seen: ReplicaStatus, rule: RestartPolicy) -> Course:
-    match seen.state:
+def _apply_observation(
+    states: ReplicaStates, replica: JobReplica, observed: ReplicaStatus, rule: RestartPolicy
+) -> ReplicaStates:
+    match observed.state:
         case "starting":
-            after = _changed(replica, state="starting", message=seen.message)
+            after = _update(replica, state="starting", message=observed.message)
         case "ready":
-            after = _changed(replica, state="running", message=seen.message)
+            after = _update(replica, state="running", message=observed.message)
         case "waiting":
-            after = _changed(replica, state="waiting", message=seen.message)
-            if seen.reason == "EnvironmentFailed" and rule == "Never":
-                failed = Trouble(seen.reason, f"{replica.name}: {seen.message}")
-                return replace(found, replicas=(*found.replicas, after), failure=found.failure or failed)
-            obstacle = Trouble(seen.reason or "Starting", seen.message)
-            return replace(found, replicas=(*found.replicas, after), obstacle=found.obstacle or obstacle)
+            after = _update(replica, state="waiting", message=observed.message)
+            if observed.reason == "EnvironmentFailed" and rule == "Never":
+                failed = Trouble(observed.reason, f"{replica.name}: {observed.message}")
+                return replace(states, replicas=(*states.replicas, after), failure=states.failure or failed)
+            obstacle = Trouble(observed.reason or "Starting", observed.message)
+            return replace(states, replicas=(*states.replicas, after), obstacle=states.obstacle or obstacle)
         case _:
             after = replica
-    return replace(found, replicas=(*found.replicas, after))
+    return replace(states, replicas=(*states.replicas, after))
 
 
 @dataclass(frozen=True, slots=True)
-class _Ended:
-    """One replica has, and this is what is known of it."""
+class _ReplicaExit:
+    """The exit of one replica, with its context."""
 
-    given: Given
-    found: Course
-    """What the replicas before it have come to."""
-    each: Replica
+    given: AcceptedJob
+    states: ReplicaStates
+    """The states of the replicas before it."""
+    each: TrainingReplica
     replica: JobReplica
-    seen: ReplicaStatus
+    observed: ReplicaStatus
     pending: bool
-    """Another one waits to be started again."""
+    """Another replica waits for its restart."""
 
     @property
     def restarts(self) -> int:
-        """What the set's restarts come to with one more of this replica.
+        """The job's restarts, with one more of this replica.
 
-        What ends one process often ends its peers, as a reboot does. So one that ends while another waits to be started
-        again counts with that one, unless it has been started again as often as any.
+        One cause, such as a reboot, often ends several processes. So an exit while another replica waits for its
+        restart counts as the same restart, unless this replica has already been restarted as often as the job.
         """
-        before = self.found.restarts
+        before = self.states.restarts
         return before if self.pending and self.replica.restarts < before else before + 1
 
 
-def _ended(this: _Ended) -> tuple[Course, Trouble | None]:
-    found, spec, seen, name = this.found, this.given.spec, this.seen, this.each.name
-    end = exit_policy.meaning(name, seen, policy_of(spec, this.each), counts=name in counting(spec))
-    told = {"exit_code": seen.exit_code, "reason": seen.reason, "message": seen.message, "restart_at": None}
-    ended = _changed(this.replica, **told)
+def _apply_exit(this: _ReplicaExit) -> tuple[ReplicaStates, Trouble | None]:
+    states, spec, observed, name = this.states, this.given.spec, this.observed, this.each.name
+    end = exit_policy.judge_exit(name, observed, policy_of(spec, this.each), counts=name in replicas_for_success(spec))
+    last_status = {
+        "exit_code": observed.exit_code,
+        "reason": observed.reason,
+        "message": observed.message,
+        "restart_at": None,
+    }
+    ended = _update(this.replica, **last_status)
     if end.meaning == "succeeded":
-        return replace(found, replicas=(*found.replicas, _changed(ended, state="succeeded"))), None
-    failed = replace(found, replicas=(*found.replicas, _changed(ended, state="failed")))
+        return replace(states, replicas=(*states.replicas, _update(ended, state="succeeded"))), None
+    failed = replace(states, replicas=(*states.replicas, _update(ended, state="failed")))
     if end.meaning == "failed":
         return failed, Trouble(end.reason, end.message)
     if this.restarts > spec.backoff_limit:
-        times = {0: "never", 1: "once"}.get(found.restarts, f"{found.restarts} times")
-        message = f"it was started again {times}, and spec.backoffLimit is {spec.backoff_limit}"
-        return failed, Trouble("BackoffLimitExceeded", f"{message}; {exit_policy.said(name, seen)}")
-    pause = exit_policy.delay(this.replica.restarts)
+        times = {0: "never", 1: "once"}.get(states.restarts, f"{states.restarts} times")
+        message = f"the job was restarted {times}, and spec.backoffLimit is {spec.backoff_limit}"
+        return failed, Trouble("BackoffLimitExceeded", f"{message}; {exit_policy.describe_exit(name, observed)}")
+    pause = exit_policy.restart_delay(this.replica.restarts)
     due = format_time(this.given.now + timedelta(seconds=pause))
-    again = _changed(ended, state="restarting", restarts=this.replica.restarts + 1, restart_at=due)
-    said = f"{exit_policy.said(name, seen)}; it is started again in {pause:g} s"
-    notes = (*found.notes, Note("ReplicaEnded", said, warning=exit_policy.code_of(seen) != 0))
-    return Course((*found.replicas, again), this.restarts, found.failure, found.obstacle, notes), None
+    again = _update(ended, state="restarting", restarts=this.replica.restarts + 1, restart_at=due)
+    said = f"{exit_policy.describe_exit(name, observed)}; restarting in {pause:g} s"
+    notes = (*states.notes, EventNote("ReplicaEnded", said, warning=exit_policy.code_of(observed) != 0))
+    return ReplicaStates((*states.replicas, again), this.restarts, states.failure, states.obstacle, notes), None
 
 
-def _changed(replica: JobReplica, **fields: object) -> JobReplica:
+def _update(replica: JobReplica, **fields: object) -> JobReplica:
     return replica.model_copy(update=fields)

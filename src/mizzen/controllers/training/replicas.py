@@ -1,4 +1,4 @@
-"""Which replicas a job set has, and the Workload of each: command, environment, addresses. Pure."""
+"""The replicas of a job, and the Workload of each: command, environment, addresses. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mizzen import frameworks
-from mizzen.controllers.training.admission_queue import Ask, sum_of
+from mizzen.controllers.training.admission_queue import ResourceRequest, sum_of
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import OWN_VARIABLES
@@ -26,19 +26,19 @@ from mizzen.kinds.workload import MODEL_LABEL
 
 HOST = "127.0.0.1"
 _MAIN = ("tensorflow", "pytorch")
-"""What the containers are called that TFJob and PyTorchJob mean."""
+"""The names of the training containers in a TFJob and a PyTorchJob."""
 _GPU = "nvidia.com/gpu"
 _DATASET_KEYS = {
     "MIZZEN_DATASET_ACCESS_KEY_ID": "accessKeyId",
     "MIZZEN_DATASET_SECRET_ACCESS_KEY": "secretAccessKey",
 }
-"""For the runner, which does not pass them on."""
+"""Variables for the runner, which does not pass them on to the command."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class TrainingReplica:
     type: str
-    """As the replica map writes it."""
+    """As written in the replica map."""
     index: int
     spec: ReplicaSpec
 
@@ -48,7 +48,7 @@ class Replica:
 
     @property
     def container(self) -> Container | None:
-        """The one that trains."""
+        """The container that trains."""
         containers = self.spec.template.spec.containers if self.spec.template is not None else ()
         return next((each for each in containers if each.name in _MAIN), next(iter(containers), None))
 
@@ -56,17 +56,19 @@ class Replica:
         return f"{job.meta.name}.{self.name}"
 
 
-def replicas_of(spec: TrainingJobSpec) -> tuple[Replica, ...]:
+def replicas_of(spec: TrainingJobSpec) -> tuple[TrainingReplica, ...]:
     """The leader first."""
-    given = spec.replica_map
-    types = [type_ for type_ in (*LEADERS, *REPLICA_TYPES) if type_ in given]
+    fields = spec.replica_map
+    types = [type_ for type_ in (*LEADERS, *REPLICA_TYPES) if type_ in fields]
     return tuple(
-        Replica(type_, index, given[type_]) for type_ in dict.fromkeys(types) for index in range(given[type_].replicas)
+        TrainingReplica(type_, index, fields[type_])
+        for type_ in dict.fromkeys(types)
+        for index in range(fields[type_].replicas)
     )
 
 
-def counting(spec: TrainingJobSpec) -> frozenset[str]:
-    """Those whose success is the set's: the leader, or also all workers."""
+def replicas_for_success(spec: TrainingJobSpec) -> frozenset[str]:
+    """Names of the replicas whose success makes the job succeed: the leader, or the leader and all workers."""
     replicas = replicas_of(spec)
     leader = next(iter(replicas), None)
     if leader is None:
@@ -77,32 +79,32 @@ def counting(spec: TrainingJobSpec) -> frozenset[str]:
     return frozenset({leader.name} | workers)
 
 
-def policy_of(spec: TrainingJobSpec, replica: Replica) -> RestartPolicy:
+def policy_of(spec: TrainingJobSpec, replica: TrainingReplica) -> RestartPolicy:
     return replica.spec.restart_policy or spec.restart_policy
 
 
-def command_of(spec: TrainingJobSpec, replica: Replica, version: ModelVersionSpec | None) -> tuple[str, ...]:
-    """Empty: nothing says what to run."""
+def command_of(spec: TrainingJobSpec, replica: TrainingReplica, version: ModelVersionSpec | None) -> tuple[str, ...]:
+    """Empty: no command is configured."""
     container = replica.container
     own = (*container.command, *container.args) if container is not None and container.command else ()
     script = script_of(version) if version is not None else ""
     return spec.command or own or (("python", script) if script else ())
 
 
-def ask_of(spec: TrainingJobSpec, whole: Ask) -> Ask:
-    """What all replicas ask for, on a machine of this size."""
-    asks, defaulted = [], 0
+def resource_request_of(spec: TrainingJobSpec, whole: ResourceRequest) -> ResourceRequest:
+    """The request of all replicas together, on a machine of this size."""
+    requests, defaulted = [], 0
     for replica in replicas_of(spec):
         resources, gpu = limits_of(spec, replica)
         cpu = amount(resources.cpu) if resources is not None and resources.cpu is not None else None
         memory = amount(resources.memory) if resources is not None and resources.memory is not None else 0.0
-        asks.append(Ask(cpu or 0.0, int(memory), gpu or 0.0))
+        requests.append(ResourceRequest(cpu or 0.0, int(memory), gpu or 0.0))
         defaulted += cpu is None
-    return sum_of(asks, defaulted, whole)
+    return sum_of(requests, defaulted, whole)
 
 
-def limits_of(spec: TrainingJobSpec, replica: Replica) -> tuple[Resources | None, float | None]:
-    """What a replica may use: as its type says, or its container, or the job."""
+def limits_of(spec: TrainingJobSpec, replica: TrainingReplica) -> tuple[Resources | None, float | None]:
+    """The limits of a replica, from its type, its container, or the job."""
     container = _container_limits(replica.container)
     resources = replica.spec.resources or _resources(container) or spec.resources
     gpu = replica.spec.gpu if replica.spec.gpu is not None else _amount(container.get(_GPU)) or spec.gpu
@@ -112,19 +114,19 @@ def limits_of(spec: TrainingJobSpec, replica: Replica) -> tuple[Resources | None
 def workload_of(
     job: Resource,
     spec: TrainingJobSpec,
-    replica: Replica,
+    replica: TrainingReplica,
     version: Resource | None,
     *,
     attempt: int,
     ports: Mapping[str, int],
 ) -> Resource:
-    """Of one attempt. Plain data, and nothing that says nothing: new defaults must not replace what runs."""
+    """The Workload of one attempt: plain data without empty fields, so that new defaults do not replace it."""
     code = ModelVersionSpec.of(version) if version is not None else None
     resources, gpu = limits_of(spec, replica)
     plain, secret = _environment(spec, replica)
     packages = {"python": code.python, "requirements": list(code.requirements)} if code is not None else {}
     container = replica.container
-    said = {
+    optional = {
         "env": plain,
         "secretEnv": secret,
         "environment": {name: value for name, value in packages.items() if value},
@@ -134,29 +136,29 @@ def workload_of(
         "workingDir": container.working_dir if container is not None else None,
     }
     task = _task(job, spec, version, code)
-    given = {
+    fields = {
         "purpose": "train",
         "command": list(command_of(spec, replica, code)),
         "task": {**task, **_addresses(spec, ports), "replica": replica.name, "attempt": attempt},
         "replicas": 1,
         "restart": "Never",
-        **{field: value for field, value in said.items() if value},
+        **{field: value for field, value in optional.items() if value},
     }
     meta = Meta(replica.workload(job), job.meta.namespace, labels={MODEL_LABEL: spec.model_name})
-    return Resource("Workload", meta, given)
+    return Resource("Workload", meta, fields)
 
 
 def is_trusted(job: Resource) -> bool:
-    """Did somebody start it who may vouch for code?"""
+    """Was the job started by a user who may trust code?"""
     return job.meta.annotations.get(TRUSTED_ANNOTATION) == "true"
 
 
 def _task(
     job: Resource, spec: TrainingJobSpec, version: Resource | None, code: ModelVersionSpec | None
 ) -> dict[str, Any]:
-    """What all replicas are told alike."""
+    """The part of the task that is the same for all replicas."""
     git = code.code.git if code is not None and code.code is not None and not code.artifacts else None
-    said = {
+    optional = {
         "version": spec.version,
         "versionUid": version.meta.uid if version is not None else "",
         "git": {"repo": git.repo, "commit": git.commit} if git is not None else None,
@@ -169,12 +171,12 @@ def _task(
         "job": job.meta.name,
         "jobUid": job.meta.uid,
         "model": spec.model_name,
-        **{field: value for field, value in said.items() if value},
+        **{field: value for field, value in optional.items() if value},
     }
 
 
 def _addresses(spec: TrainingJobSpec, ports: Mapping[str, int]) -> dict[str, Any]:
-    """Where each is to listen. Who is alone needs no address."""
+    """The addresses of all replicas. A single replica needs none."""
     found: dict[str, list[str]] = {}
     for replica in replicas_of(spec):
         if replica.name in ports:
@@ -182,8 +184,8 @@ def _addresses(spec: TrainingJobSpec, ports: Mapping[str, int]) -> dict[str, Any
     return {"cluster": found} if found else {}
 
 
-def _environment(spec: TrainingJobSpec, replica: Replica) -> tuple[dict[str, str], dict[str, Any]]:
-    """Values, and references to secrets. A container's own stand over those of the job."""
+def _environment(spec: TrainingJobSpec, replica: TrainingReplica) -> tuple[dict[str, str], dict[str, Any]]:
+    """Values, and references to secrets. Those of the container override those of the job."""
     plain: dict[str, str] = env.plain_values(spec.env)
     secret: dict[str, Any] = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
     container = replica.container
@@ -205,7 +207,7 @@ def _environment(spec: TrainingJobSpec, replica: Replica) -> tuple[dict[str, str
 
 
 def script_of(version: ModelVersionSpec) -> str:
-    """What trains it; empty: it has no such file. Of code that is in no files, nobody can tell before it is fetched."""
+    """The training script; empty: the version has no such file. Code in git is assumed to have it."""
     script = frameworks.trainer(version.framework)
     in_git = not version.artifacts and version.code is not None and version.code.git is not None
     return script if in_git or any(artifact.path == script for artifact in version.artifacts) else ""
@@ -218,7 +220,7 @@ def _container_limits(container: Container | None) -> Mapping[str, str]:
 
 
 def _resources(container: Mapping[str, str]) -> Resources | None:
-    """What of it can be read; Kubernetes writes some amounts that we do not know."""
+    """The amounts that can be parsed; Kubernetes has some notations that we do not support."""
     known = {name: container[name] for name in ("cpu", "memory") if _amount(container.get(name))}
     return Resources.model_validate(known) if known else None
 

@@ -1,4 +1,4 @@
-"""What job sets leave on disk and in Blobs: looked at while they run, tidied up when they have ended. Blocking."""
+"""Files of jobs on disk and in Blobs: read while a job runs, cleaned up after its end. Blocking."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.controllers.training import checkpoint_retention
-from mizzen.controllers.training.facts import Saved
+from mizzen.controllers.training.facts import SavedCheckpoints
 from mizzen.errors import MizzenError
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress, Retention
 from mizzen.runs import progress, records
-from mizzen.runs.checkpoints import Checkpoint, Documents, Shelf
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, Documents
 from mizzen.runs.paths import JobPlace
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
-    """Whose results."""
+class JobKey:
+    """The job whose files are meant."""
 
     namespace: str
     model: str
@@ -32,73 +32,73 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class JobFiles:
     progress: JobProgress | None = None
     saved: int = 0
-    """So many checkpoints runners say they have kept; what they are, the Shelf says."""
+    """The number of checkpoints that runners report as saved; the checkpoint store lists them."""
     leader_is_done: bool = False
 
 
-class Results:
+class JobResults:
     def __init__(self, data_dir: Path, documents: Documents) -> None:
         self._data_dir = data_dir
         self._documents = documents
-        self._shelf = Shelf(documents)
+        self._checkpoints = CheckpointStore(documents)
 
-    def look(self, job: Job) -> Looked:
-        """What is on disk."""
+    def read(self, job: JobKey) -> JobFiles:
+        """What the files on disk report."""
         place = JobPlace(self._data_dir, job.uid)
         reports = {each.name: records.read(each.report) or {} for each in place.replicas()}
         counts = [report.get("checkpoints") for report in reports.values()]
-        return Looked(
+        return JobFiles(
             progress=_progress(progress.read(place.replica(job.leader))),
             saved=sum(count for count in counts if isinstance(count, int)),
             leader_is_done=reports.get(job.leader, {}).get("phase") == "keeping",
         )
 
-    def checkpoints(self, job: Job) -> list[Checkpoint] | None:
-        """Newest first; None when the store of blobs does not answer."""
+    def checkpoints(self, job: JobKey) -> list[Checkpoint] | None:
+        """Newest first; None when the blob store is not available."""
         try:
-            return self._shelf.of_job(job.namespace, job.model, job.version, job.uid)
+            return self._checkpoints.of_job(job.namespace, job.model, job.version, job.uid)
         except (MizzenError, OSError) as error:
             log.warning("checkpoints of job %s cannot be listed: %s", job.uid, error)
             return None
 
-    def keep(
-        self, found: list[Checkpoint], retention: Retention | None, served: checkpoint_retention.Served
+    def prune(
+        self, found: list[Checkpoint], retention: Retention | None, served: checkpoint_retention.ServedCheckpoints
     ) -> list[Checkpoint]:
-        """Those that are left when the others are removed."""
+        """Remove surplus checkpoints and return the rest."""
         gone: set[str] = set()
-        for each in checkpoint_retention.surplus(found, retention, served):
+        for each in checkpoint_retention.find_surplus(found, retention, served):
             try:
-                self._shelf.remove(each)
+                self._checkpoints.remove(each)
             except (MizzenError, OSError) as error:
                 log.warning("checkpoint %s cannot be removed: %s; trying again later", each.id, error)
                 break
             gone.add(each.id)
         return [each for each in found if each.id not in gone]
 
-    def put_back(self, removed: list[Checkpoint]) -> list[Checkpoint]:
-        """Those that are there again. Their files were only just named by nobody."""
+    def restore(self, removed: list[Checkpoint]) -> list[Checkpoint]:
+        """Add checkpoints again, and return those. Their files still exist: they were unreferenced only briefly."""
         back = []
         for each in removed:
             try:
-                self._shelf.add(each)
+                self._checkpoints.add(each)
             except (MizzenError, OSError) as error:
                 log.warning("checkpoint %s is served, and cannot be put back: %s", each.id, error)
                 continue
             back.append(each)
         return back
 
-    def clear(self, uid: str) -> None:
-        """What a set that has ended needs no more: its checkpoints are in Blobs."""
+    def clear_files(self, uid: str) -> None:
+        """Remove files that an ended job no longer needs: its checkpoints are in Blobs."""
         place = JobPlace(self._data_dir, uid)
         for folder in (place.checkpoints, place.dataset):
             if folder.exists():
                 _remove(folder)
 
-    def forget_logs(self, uid: str) -> None:
-        """Its logs have been kept long enough."""
+    def remove_logs(self, uid: str) -> None:
+        """Remove the job's logs after their retention."""
         try:
             for name in self._documents.names(f"logs/{uid}/"):
                 self._documents.delete(name)
@@ -110,8 +110,8 @@ class Results:
             _remove(folder)
 
 
-def saved_of(found: list[Checkpoint]) -> Saved:
-    return Saved(len(found), found[0].id if found else None)
+def saved_of(found: list[Checkpoint]) -> SavedCheckpoints:
+    return SavedCheckpoints(len(found), found[0].id if found else None)
 
 
 def _progress(said: records.Progress | None) -> JobProgress | None:

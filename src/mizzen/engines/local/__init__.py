@@ -1,10 +1,11 @@
-"""The engine of this machine: each replica is a process under the supervisor, on a unix socket of its own; or, where
-that is what the Workload asks for, on a port of its own, where it answers HTTP. A task is a process that ends.
+"""The engine of this machine. Each replica is a process under the supervisor, with its own unix socket; or, if the
+Workload wants HTTP, with its own port. A task is a process that ends.
 
-Here: what a replica runs with, whether it is ready, what it printed. Not here: starting processes and restarting them,
-which the supervisor does, also while no engine is there.
+Here: the command and environment of a replica, its readiness, its output. Not here: starting and restarting processes,
+which the supervisor does, also while no engine runs.
 
-`engine` the Engine itself · `replicas` a Workload as supervised processes and back · `sight` what is seen of them ·
-`probe` readiness, `http_probe` of what answers HTTP · `ports`, `answering` what such a one is given · `tasks` the
-runners of job sets, `training` a task as such a process and back · `logs`.
+`engine` the Engine itself · `process_specs` a Workload as supervised processes and back · `observation` their current
+state · `frame_probe` readiness, `http_probe` that of HTTP servers · `ports`, `http_env` the ports and variables of HTTP
+servers · `reloads` new files without a restart · `prepare` environments and secrets · `training_tasks` the runners of
+training jobs, `runner_specs` a task as a supervised process and back · `logs`.
 """

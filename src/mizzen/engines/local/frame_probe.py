@@ -1,5 +1,5 @@
-"""Whether a replica is ready: it is as long as it says hello on its socket. `protocol/frames/framing.py` has the
-words."""
+"""Readiness of a replica with a socket: it is ready while it sends HELLO. `protocol/frames/framing.py` defines the
+frames."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from mizzen.protocol.frames.framing import (
     OLDEST,
     RELOAD,
     REPLY,
-    Foreign,
     FrameError,
-    Reader,
-    common,
+    FrameReader,
+    UnsupportedVersion,
     encode,
+    negotiate_version,
 )
 
 log = logging.getLogger(__name__)
@@ -32,45 +32,46 @@ RETRY = 0.1
 _CHUNK = 1 << 16
 
 Readiness = Literal["unknown", "starting", "ready", "draining", "foreign"]
-"""`unknown`: it has not said anything yet. A busy replica says hello only after the prediction it is at. `foreign`: it
-is of a release with which this one has no version of frames in common."""
+"""`unknown`: it has not sent anything yet. A busy replica sends HELLO only after its current prediction. `foreign`: it
+belongs to a release that shares no version of frames with this one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What a hello says of the files behind it; nothing, where it says nothing."""
+class ReplicaReport:
+    """What a replica reports about itself; empty fields where it reports nothing."""
 
     files: str = ""
-    """Those that answer."""
+    """The files that it serves."""
     began: str = ""
-    """Those that it was started with: it may still import from their folder."""
+    """The files that it was started with: it may still import from their folder."""
     reloads: bool = False
     protocol: str = ""
-    """What it speaks, of one that answers HTTP."""
+    """The protocol of an HTTP server."""
 
 
-class Probe:
-    """Watches the socket of one running process. Make a new one when the process is another."""
+class FrameProbe:
+    """Watches the socket of one running process. Create a new probe for another process."""
 
-    def __init__(self, path: Path, changed: Callable[[], None]) -> None:
-        """Needs a running loop. `changed` is called after each change of `readiness`."""
+    def __init__(self, path: Path, on_change: Callable[[], None]) -> None:
+        """Needs a running event loop. `on_change` is called after each change of `readiness`."""
         self.readiness: Readiness = "unknown"
         self.signature: Signature | None = None
-        """As its last hello said."""
-        self.said = Said()
+        """From its last HELLO."""
+        self.report = ReplicaReport()
         self.message = ""
         self._writer: asyncio.StreamWriter | None = None
         self._reloaded: asyncio.Future[str] | None = None
         self._version = OLDEST
         self._path = path
-        self._changed = changed
+        self._on_change = on_change
         self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
         self._task.cancel()
 
     def reload(self, folder: Path, files: str) -> Awaitable[str]:
-        """Have it take these files, called so, while it is ready. Why it does not; empty when it has them."""
+        """Have a ready replica load these files, whose digest is `files`. The result is why it refuses; empty when it
+        has loaded them."""
         assert self._writer is not None
         self._reloaded = asyncio.get_running_loop().create_future()
         wish = msgpack.pack({"artifacts": str(folder), "files": files})
@@ -78,11 +79,11 @@ class Probe:
         return self._reloaded
 
     async def _run(self) -> None:
-        while not await self._drained():  # noqa: ASYNC110  nobody tells when a socket begins to listen
+        while not await self._watch_once():  # noqa: ASYNC110  there is no event for a socket that begins to listen
             await asyncio.sleep(RETRY)
 
-    async def _drained(self) -> bool:
-        """Holds one connection until its end. True: the replica wants no more of them."""
+    async def _watch_once(self) -> bool:
+        """Hold one connection until its end. True: the replica accepts no more of them."""
         try:
             reader, writer = await asyncio.open_unix_connection(str(self._path))
         except OSError:  # it does not listen yet
@@ -90,55 +91,55 @@ class Probe:
         self._writer = writer
         try:
             return await self._listen(reader)
-        except Foreign as error:
+        except UnsupportedVersion as error:
             log.warning("%s: %s", self._path, error)
-            self._become("foreign")
+            self._set_readiness("foreign")
             return True
         except (OSError, FrameError):
-            self._become("starting")
+            self._set_readiness("starting")
             return False
         finally:
-            self._tell_reloaded("it ended while it loaded them")
+            self._finish_reload("it ended while loading them")
             self._writer = None
-            writer.close()  # after DRAIN, too: a runtime waits with its end until its peers have closed
+            writer.close()  # after DRAIN, too: a runtime ends only when its peers have closed
 
     async def _listen(self, reader: asyncio.StreamReader) -> bool:
-        frames = Reader()
+        frames = FrameReader()
         while data := await reader.read(_CHUNK):
             for frame in frames.feed(data):
                 if frame.type == HELLO:
-                    self._heard(frame.body, frames.version)
+                    self._on_hello(frame.body, frames.version)
                     if frame.id:
-                        self._tell_reloaded("")
+                        self._finish_reload("")
                 elif frame.type == REPLY:
-                    self._tell_reloaded(_refusal(frame.body))
+                    self._finish_reload(_refusal(frame.body))
                 elif frame.type == DRAIN:
-                    self._become("draining")
+                    self._set_readiness("draining")
                     return True
-        self._become("starting")
+        self._set_readiness("starting")
         return False
 
-    def _heard(self, body: bytes | memoryview, version: int) -> None:
-        """Foreign."""
-        before = self.readiness, self.signature, self.said
-        with suppress(ValueError, TypeError):  # that it said hello is what counts
+    def _on_hello(self, body: bytes | memoryview, version: int) -> None:
+        """Raises Foreign."""
+        before = self.readiness, self.signature, self.report
+        with suppress(ValueError, TypeError):  # a HELLO counts even if its body is invalid
             hello = msgpack.unpack(body)
-            self._version = common(hello.get("frames"), version)
+            self._version = negotiate_version(hello.get("frames"), version)
             self.signature = Signature.model_validate({name: hello.get(name, ()) for name in ("inputs", "outputs")})
             files, began = (str(hello.get(name, "")) for name in ("files", "began"))
-            self.said = Said(files, began, hello.get("reloads") is True)
+            self.report = ReplicaReport(files, began, hello.get("reloads") is True)
         self.readiness = "ready"
-        if (self.readiness, self.signature, self.said) != before:
-            self._changed()
+        if (self.readiness, self.signature, self.report) != before:
+            self._on_change()
 
-    def _tell_reloaded(self, why_not: str) -> None:
+    def _finish_reload(self, why_not: str) -> None:
         if self._reloaded is not None and not self._reloaded.done():
             self._reloaded.set_result(why_not)
 
-    def _become(self, readiness: Readiness) -> None:
+    def _set_readiness(self, readiness: Readiness) -> None:
         if readiness != self.readiness:
             self.readiness = readiness
-            self._changed()
+            self._on_change()
 
 
 def _refusal(body: bytes | memoryview) -> str:

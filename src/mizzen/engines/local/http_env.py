@@ -1,4 +1,4 @@
-"""What a program is told that answers HTTP: its port, and what `$(NAME)` stands for. Pure."""
+"""The command and variables of an HTTP server: its port, and the expansion of `$(NAME)`. Pure."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable, Mapping
 
 PORT = "MIZZEN_PORT"
 PORT_NAMES = (PORT, "PORT", "PREDICTIVE_UNIT_SERVICE_PORT", "PREDICTIVE_UNIT_HTTP_SERVICE_PORT")
-"""Most hosts say it by PORT; Seldon's wrappers read theirs."""
+"""Most hosting platforms use PORT; Seldon's wrappers read their own variables."""
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^)]*)\))")
 
 
-def expanded(
+def expand_all(
     command: Iterable[str], env: Mapping[str, str], port: int
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
-    """The command; the variables, of which one may speak of those before it; and those of the port, which are nobody
-    else's to set."""
+    """The command; the variables, each of which may refer to earlier ones; and those of the port, which a spec cannot
+    override."""
     ours = dict.fromkeys(PORT_NAMES, str(port))
     known = dict(ours)
     for name, value in env.items():
@@ -26,5 +26,5 @@ def expanded(
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
-    """`$(NAME)` is the value of that variable, or stays when there is none; `$$` is a `$` that begins nothing."""
+    """`$(NAME)` becomes the value of that variable, or stays when there is none; `$$` becomes a literal `$`."""
     return _REFERENCE.sub(lambda found: found[1] or known.get(found[2], found[0]), text)

@@ -1,8 +1,8 @@
-"""Whether a replica that answers HTTP is ready: it is as long as it says so. And what it speaks, asked for once.
+"""Readiness of an HTTP replica: it is ready while it reports so. Its protocol is detected once.
 
 unknown ──200──> ready <──200── starting
    │               │               ^
-   └── 404, 503, nobody listens; no answer, several times over
+   └── 404, 503, connection refused; several timeouts in a row
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from mizzen.engines.local.frame_probe import RETRY, Readiness, Said
+from mizzen.engines.local.frame_probe import RETRY, Readiness, ReplicaReport
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.kinds.workload import Spoken
+from mizzen.kinds.workload import WireProtocol
 
 HOST = "127.0.0.1"
 _UNAVAILABLE = 503
@@ -24,20 +24,20 @@ _CHUNKS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where a replica answers, and what it is asked."""
+class HttpTarget:
+    """The port of a replica, and the requests of its probe."""
 
     port: int
     model: str
-    protocol: Spoken | None = None
-    """None: to be found out."""
+    protocol: WireProtocol | None = None
+    """None: to be detected."""
     found: tuple[int | None, str] = field(default=(None, ""), compare=False)
-    """What was found out before, of the process with this pid."""
+    """The pid of the process that was probed before, and its detected protocol."""
     path: str = ""
-    """The only question, where it is given: it speaks nothing that we know."""
+    """If set, the only path to request: the replica speaks none of our protocols."""
 
     def paths(self, protocol: str = "") -> Iterator[tuple[str, str]]:
-        """Protocol and path of each question, in their order; those of one protocol only, where it is known."""
+        """Protocol and path of each request, in order; only those of one protocol, if it is known."""
         if self.path:
             yield "", self.path
             return
@@ -55,144 +55,152 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds, but for `silences`."""
+class ProbeIntervals:
+    """Intervals and limits of HTTP probes, in seconds apart from `max_timeouts`."""
 
-    answer: float = 2.0
-    """Longest that one answer is waited for."""
+    timeout: float = 2.0
+    """The timeout of one request."""
     ready: float = 2.0
-    """Between the questions to one that is ready."""
+    """Between two requests to a ready replica."""
     starting: float = 0.5
-    """To one that listens and is not: each question is a line in somebody's log."""
-    patience: float = 10.0
-    """That it may take before it is told what is missing."""
-    silences: int = 3
-    """Answers that fail to come in time before it counts as not ready: it may be busy with a prediction."""
+    """Between two requests to one that listens and is not ready: each request may be a line in its log."""
+    grace: float = 10.0
+    """How long a replica may take to become ready before its message says what is missing."""
+    max_timeouts: int = 3
+    """Timeouts in a row until it counts as not ready: it may be busy with a prediction."""
 
 
-PACE = Pace()
+DEFAULT_INTERVALS = ProbeIntervals()
 
 
 class HttpProbe:
-    """Asks one running process over and over. Make a new one when the process, or the target, is another.
+    """Polls one running process. Create a new probe for another process or another target.
 
-    One connection for each question, closed at once: a server with a single thread would have none left for others.
+    Each request uses its own connection, closed at once: a server with a single thread could serve no others meanwhile.
     """
 
-    def __init__(self, target: Target, changed: Callable[[], None], *, known: str = "", pace: Pace = PACE) -> None:
-        """Needs a running loop. `changed` is called after each change. `known`: what it speaks, from before."""
+    def __init__(
+        self,
+        target: HttpTarget,
+        on_change: Callable[[], None],
+        *,
+        known: str = "",
+        intervals: ProbeIntervals = DEFAULT_INTERVALS,
+    ) -> None:
+        """Needs a running event loop. `on_change` is called after each change. `known`: the protocol found before."""
         self.readiness: Readiness = "unknown"
         self.signature: Signature | None = None
-        self.said = Said(protocol=known)
+        self.report = ReplicaReport(protocol=known)
         self.message = ""
-        """Why it is not ready, once that takes long or when it was before."""
+        """Why it is not ready, once that takes long or if it was ready before."""
         self._target = target
-        self._changed = changed
-        self._pace = pace
+        self._on_change = on_change
+        self._intervals = intervals
         self._path = ""
-        """Of the question that was answered with 200 first: the only one from then on."""
+        """The path that first returned 200: the only one requested from then on."""
         self._listens: bool | None = None
         self._since = 0.0
-        """Since when it is so that it listens and is not ready, or does not listen."""
-        self._silences = 0
+        """Since when it has been listening without being ready, or not listening."""
+        self._timeouts = 0
         self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
         self._task.cancel()
 
     async def _run(self) -> None:
-        while True:  # noqa: ASYNC110  nobody tells when it begins to answer, or ceases to
-            await asyncio.sleep(await self._look())
+        while True:  # noqa: ASYNC110  there is no event for a server that starts or stops to respond
+            await asyncio.sleep(await self._poll())
 
-    async def _look(self) -> float:
-        """Asks once; seconds until the next time."""
-        heard: list[str] = []
-        for protocol, path in self._questions():
+    async def _poll(self) -> float:
+        """Poll once. Returns the seconds until the next poll."""
+        responses: list[str] = []
+        for protocol, path in self._list_requests():
             try:
-                status = await ask(self._target.port, path, self._pace.answer)
+                status = await get_status(self._target.port, path, self._intervals.timeout)
             except TimeoutError:
-                return self._silent()
+                return self._on_timeout()
             except ConnectionRefusedError:
-                return self._not_listening()
+                return self._on_refused()
             except OSError:  # such as a connection that was reset
                 status = 0
             if status == 200:
-                return self._ready(protocol, path)
-            heard.append(f"GET {path} {f'said {status}' if status else 'said nothing in HTTP'}")
-            # Who says so knows the question, or takes none yet: what else it speaks matters only when that stays so.
-            if status == _UNAVAILABLE and self._waited() < self._pace.patience:
+                return self._on_ready(protocol, path)
+            responses.append(f"GET {path} returned {status or 'no HTTP response'}")
+            # A 503 means that it knows the path, or accepts no requests yet: try other protocols only if that persists.
+            if status == _UNAVAILABLE and self._seconds_waited() < self._intervals.grace:
                 break
-        return self._not_ready(", ".join(heard))
+        return self._on_not_ready(", ".join(responses))
 
-    def _questions(self) -> Iterator[tuple[str, str]]:
-        questions = self._target.paths(self.said.protocol)
+    def _list_requests(self) -> Iterator[tuple[str, str]]:
+        questions = self._target.paths(self.report.protocol)
         return ((name, path) for name, path in questions if self._path in ("", path))
 
-    def _ready(self, protocol: str, path: str) -> float:
-        self._listens, self._silences, self._path = None, 0, path
-        self._become("ready", "", Said(protocol=protocol))
-        return self._pace.ready
+    def _on_ready(self, protocol: str, path: str) -> float:
+        self._listens, self._timeouts, self._path = None, 0, path
+        self._update("ready", "", ReplicaReport(protocol=protocol))
+        return self._intervals.ready
 
-    def _silent(self) -> float:
-        self._silences += 1
-        if self._silences < self._pace.silences:
-            return self._pace.starting
-        self._now_listens(True)
-        self._lack(f"it takes connections on port {self._target.port} and does not answer in {self._pace.answer:g} s")
-        return self._pace.starting
+    def _on_timeout(self) -> float:
+        self._timeouts += 1
+        if self._timeouts < self._intervals.max_timeouts:
+            return self._intervals.starting
+        self._set_listening(True)
+        port, seconds = self._target.port, self._intervals.timeout
+        self._report_not_ready(f"it accepts connections on port {port} but does not respond within {seconds:g} s")
+        return self._intervals.starting
 
-    def _not_listening(self) -> float:
-        self._now_listens(False)
-        self._lack(
-            f"nothing listens on port {self._target.port} of {HOST}: the process is told it by the variable PORT, "
-            "which $(PORT) in its command stands for"
+    def _on_refused(self) -> float:
+        self._set_listening(False)
+        self._report_not_ready(
+            f"nothing listens on port {self._target.port} of {HOST}: the process gets the port in the variable PORT; "
+            "its command can use $(PORT)"
         )
-        return RETRY if self._waited() < self._pace.patience else self._pace.starting
+        return RETRY if self._seconds_waited() < self._intervals.grace else self._intervals.starting
 
-    def _not_ready(self, heard: str) -> float:
-        self._silences = 0
-        self._now_listens(True)
-        self._lack(f"it listens on port {self._target.port} and is not ready: {heard}")
-        return self._pace.starting
+    def _on_not_ready(self, responses: str) -> float:
+        self._timeouts = 0
+        self._set_listening(True)
+        self._report_not_ready(f"it listens on port {self._target.port} but is not ready: {responses}")
+        return self._intervals.starting
 
-    def _now_listens(self, listens: bool) -> None:
+    def _set_listening(self, listens: bool) -> None:
         if listens is not self._listens:
             self._listens, self._since = listens, asyncio.get_running_loop().time()
 
-    def _waited(self) -> float:
+    def _seconds_waited(self) -> float:
         return asyncio.get_running_loop().time() - self._since if self._listens is not None else 0.0
 
-    def _lack(self, message: str) -> None:
-        told = self._path or self._waited() >= self._pace.patience
-        self._become("starting", message if told else "", self.said)
+    def _report_not_ready(self, message: str) -> None:
+        is_late = self._path or self._seconds_waited() >= self._intervals.grace
+        self._update("starting", message if is_late else "", self.report)
 
-    def _become(self, readiness: Readiness, message: str, said: Said) -> None:
-        before = self.readiness, self.message, self.said
-        self.readiness, self.message, self.said = readiness, message, said
-        if (readiness, message, said) != before:
-            self._changed()
+    def _update(self, readiness: Readiness, message: str, report: ReplicaReport) -> None:
+        before = self.readiness, self.message, self.report
+        self.readiness, self.message, self.report = readiness, message, report
+        if (readiness, message, report) != before:
+            self._on_change()
 
 
-async def ask(port: int, path: str, seconds: float) -> int:
-    """The status of what is answered; 0 when that is no HTTP. OSError, and TimeoutError among them."""
+async def get_status(port: int, path: str, seconds: float) -> int:
+    """The status of the response; 0 when it is not HTTP. Raises OSError, including TimeoutError."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection(HOST, port)
     try:
         if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-            raise ConnectionRefusedError("connected to itself: nobody listens there")
+            raise ConnectionRefusedError("connected to itself: no process listens there")
         writer.write(
             f"GET {path} HTTP/1.1\r\nHost: {HOST}:{port}\r\nUser-Agent: mizzen-engine\r\nAccept: */*\r\n"
             "Connection: close\r\n\r\n".encode()
         )
         async with asyncio.timeout(seconds):
-            status = await _status(reader)
+            status = await _read_status(reader)
         await _read_to_end(reader, seconds / 4)
     finally:
         writer.close()
     return status
 
 
-async def _status(reader: asyncio.StreamReader) -> int:
+async def _read_status(reader: asyncio.StreamReader) -> int:
     try:
         version, status, *_ = (await reader.readline()).split(maxsplit=2)
     except ValueError:  # fewer words, or a line beyond the limit
@@ -201,7 +209,7 @@ async def _status(reader: asyncio.StreamReader) -> int:
 
 
 async def _read_to_end(reader: asyncio.StreamReader, seconds: float) -> None:
-    """Or the program finds its connection broken while it writes, and says so in its log."""
+    """Read the rest: otherwise the program's write fails on a closed connection, which it may log."""
     with suppress(OSError):
         async with asyncio.timeout(seconds):
             for _ in range(_CHUNKS):

@@ -1,4 +1,4 @@
-"""What replicas printed: from their log files, past and coming; and how long those are kept."""
+"""The output of replicas, read and followed in their log files, and the retention of those files."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 from mizzen.engines.local.process_specs import split_key
 
 KEEP = 20
-"""Workloads that are gone and whose logs stay: a failed deployment is deleted at once, and its log says why."""
+"""Deleted workloads whose logs are kept: a failed deployment is deleted at once, and its log says why it failed."""
 
 FIRST = "0-0"
-"""The place before the first line of a log that was never cut."""
+"""The position before the first line of a log that was never rotated."""
 
-_LOOK_EVERY = 0.2
+_POLL_INTERVAL = 0.2
 _CHUNK = 1 << 18
 
 
@@ -27,38 +27,38 @@ async def read(
     follow: Callable[[], bool],
     places: dict[int, str] | None = None,
 ) -> AsyncIterator[bytes]:
-    """Whole lines, replica after replica; then, while `follow` says so, what comes, as it comes.
+    """Whole lines, replica after replica; then, while `follow` returns true, new lines as they are written.
 
-    `find` gives the log of each replica by index. Lines start with `[index] ` when there are several replicas.
-    `places`: as `Engine.logs` has them.
+    `find` returns the log of each replica by index. Lines start with `[index] ` when there are several replicas.
+    `places`: as in `Engine.logs`.
     """
     readers: dict[int, LogReader] = {}
     resumed = bool(places)
     while True:
-        going_on = follow()  # asked before reading: what was printed until the end is read, too
+        going_on = follow()  # checked before reading, so that the last output is read, too
         for index, path in find().items():
             if index not in readers:
-                # One that came while nobody read is read from its first line.
+                # The log of a replica that started while no reader was connected is read from its first line.
                 at = (places or {}).get(index, FIRST if resumed else "")
                 readers[index] = await asyncio.to_thread(LogReader, path, tail, at)
                 if places is not None:
-                    places[index] = readers[index].place() or at or FIRST
+                    places[index] = readers[index].position() or at or FIRST
                     yield b""
         for index, reader in readers.items():
             prefix = b"[%d] " % index if len(readers) > 1 else b""
-            while chunk := await asyncio.to_thread(reader.more):
+            while chunk := await asyncio.to_thread(reader.read_lines):
                 if places is not None:
-                    places[index] = reader.place() or places[index]
-                yield _marked(chunk, prefix)
-            if not going_on and (rest := reader.rest()):
-                yield _marked(rest, prefix)
+                    places[index] = reader.position() or places[index]
+                yield _with_prefix(chunk, prefix)
+            if not going_on and (rest := reader.read_rest()):
+                yield _with_prefix(rest, prefix)
         if not going_on:
             return
-        await asyncio.sleep(_LOOK_EVERY)
+        await asyncio.sleep(_POLL_INTERVAL)
 
 
 def prune(folder: Path, lives: Callable[[str], bool], keep: int = KEEP) -> None:
-    """Removes the logs of workloads that are gone, but for those that wrote last. `lives` is asked with a uid."""
+    """Remove the logs of deleted workloads, except for the most recently written ones. `lives` takes a uid."""
     logs: dict[str, list[Path]] = defaultdict(list)
     for path in folder.glob("[!.]*.log*"):
         found = split_key(path.name.partition(".log")[0])
@@ -71,17 +71,17 @@ def prune(folder: Path, lives: Callable[[str], bool], keep: int = KEEP) -> None:
 
 
 class LogReader:
-    """Reads a log that somebody appends to, and that may be cut after a copy to `<log>.1`."""
+    """Reads a log that a process appends to, and that may be truncated after a copy to `<log>.1`."""
 
     def __init__(self, path: Path, tail: int | None, at: str = "") -> None:
-        """Begins at the last `tail` lines, or at the first line that is still kept; or goes on at a `place`."""
+        """Start at the last `tail` lines, or at the first line that still exists; or continue at position `at`."""
         self._path = path
         self._older = path.with_name(f"{path.name}.1")
         self._partial = b""
         if at:
             offset, _, older = at.partition("-")
             self._offset, self._older_offset = int(offset), -1
-            if int(older) != _inode(self._older):  # it was cut since: the rest of it is there
+            if int(older) != _inode(self._older):  # it was rotated since: the rest is in the older file
                 self._older_offset, self._offset = self._offset, 0
             return
         self._offset, found = _offset_of_last(path, tail)
@@ -90,7 +90,7 @@ class LogReader:
         if tail is None or found < tail:
             self._older_offset, _ = _offset_of_last(self._older, None if tail is None else tail - found)
 
-    def more(self) -> bytes:
+    def read_lines(self) -> bytes:
         """The next whole lines; empty when there are no more for now."""
         while True:
             data = self._next()
@@ -100,17 +100,17 @@ class LogReader:
             if newline:
                 return lines + newline
 
-    def place(self) -> str:
-        """How far the lines reach that were read, and which older file there was then: each cut makes another one.
+    def position(self) -> str:
+        """The offset after the lines read so far, and the inode of the older file, which changes with each rotation.
 
-        Empty while the older file is read: then nobody can go on in the middle.
+        Empty while the older file is being read: a reader cannot continue in the middle of it.
         """
         if self._older_offset >= 0:
             return ""
         return f"{self._offset - len(self._partial)}-{_inode(self._older)}"
 
-    def rest(self) -> bytes:
-        """A last line without an end, given one."""
+    def read_rest(self) -> bytes:
+        """The last line without a newline, with one added."""
         rest, self._partial = self._partial, b""
         return rest + b"\n" if rest else b""
 
@@ -120,7 +120,7 @@ class LogReader:
             self._older_offset = self._older_offset + len(data) if data else -1
             if data:
                 return data
-        if _size(self._path) < self._offset:  # it was cut: what we have not read of it is in the older file now
+        if _size(self._path) < self._offset:  # it was rotated: the unread part is in the older file now
             self._older_offset, self._offset = self._offset, 0
             return self._next()
         data = _read(self._path, self._offset)
@@ -128,14 +128,14 @@ class LogReader:
         return data
 
 
-def _marked(chunk: bytes, prefix: bytes) -> bytes:
+def _with_prefix(chunk: bytes, prefix: bytes) -> bytes:
     if not prefix:
         return chunk
     return b"".join(prefix + line for line in chunk.splitlines(keepends=True))
 
 
 def _offset_of_last(path: Path, lines: int | None) -> tuple[int, int]:
-    """Where the last lines begin, and how many there are (all of them counted only when a number is asked for)."""
+    """The offset of the last `lines` lines, and how many there are (counted only if `lines` is a number)."""
     if lines is None:
         return 0, 0
     at, found = _size(path), 0

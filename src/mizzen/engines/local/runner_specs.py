@@ -1,8 +1,8 @@
-"""A task as a supervised runner, and what is seen of both as the status of a replica. Pure, but for `look` and `write`.
+"""A task as a supervised runner process, and their state as the status of a replica. Pure, apart from file access.
 
-How an attempt ended is what its exit record says, whatever became of the process: the supervisor, the plane or the
-machine may have gone down meanwhile. A process that ended and left no record was killed, and its command with it: it
-is started once more, to put away what the command had saved.
+The exit record determines how an attempt ended, whatever happened to the process: the supervisor, the plane or the
+machine may have gone down in between. A process that ended without a record was killed, and its command with it. It is
+started once more, to save the checkpoints of the command.
 """
 
 from __future__ import annotations
@@ -13,8 +13,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from mizzen.engines.local.gpus.allocation import ACCOUNT
-from mizzen.engines.local.process_specs import RANK, THREADS, Built, Obstacle, Place, memory_of, secrets_digest
+from mizzen.engines.local.gpus.allocation import ACCOUNTING
+from mizzen.engines.local.process_specs import (
+    RANK,
+    THREADS,
+    BuiltEnvironment,
+    Obstacle,
+    WorkloadPaths,
+    memory_of,
+    secrets_digest,
+)
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.workload import ReplicaState, ReplicaStatus, TrainingTask, WorkloadSpec
 from mizzen.runs import records
@@ -23,85 +31,85 @@ from mizzen.runs.records import EXIT_REASONS, Exit, File, Report, Task
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 INDEX = 0
-"""A task is done by one process."""
+"""A task is run by one process."""
 ATTEMPT = "MIZZEN_ATTEMPT"
 DATASET_SECRETS = "MIZZEN_DATASET_"
-"""Secrets called so are for the runner alone."""
+"""Secrets with this prefix are for the runner only."""
 LOST = "RunnerLost"
 KILLED = 137
-PUTTING_AWAY = 30.0
-"""Seconds that a runner gets beyond the grace of its command, to keep what that saved."""
+SAVE_GRACE = 30.0
+"""Seconds that a runner gets after the grace period of its command, to save its results."""
 
 T = TypeVar("T", Report, Exit)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What an attempt has left on disk so far."""
+class AttemptFiles:
+    """The files of an attempt on disk so far."""
 
     report: Report | None = None
     exit: Exit | None = None
     stopped: bool = False
-    """It was told to stop, and goes on when its runner is started again."""
+    """It was stopped, and continues when its runner is started again."""
     begun: bool = False
     """Its command was started."""
     lost: bool = False
-    """Its runner was killed once; one more was to put away what the command had saved."""
+    """Its runner was killed once; another one was started to save the results of the command."""
 
 
-def of(spec: WorkloadSpec) -> TrainingTask:
+def task_of_spec(spec: WorkloadSpec) -> TrainingTask:
     assert spec.task is not None
     return spec.task
 
 
-def place_of(place: Place, spec: WorkloadSpec) -> ReplicaPlace:
-    return JobPlace(place.home.data_dir, of(spec).job_uid).replica(of(spec).replica)
+def paths_of(paths: WorkloadPaths, spec: WorkloadSpec) -> ReplicaPlace:
+    return JobPlace(paths.home.data_dir, task_of_spec(spec).job_uid).replica(task_of_spec(spec).replica)
 
 
-def look(place: ReplicaPlace, attempt: int) -> Found:
+def read_attempt(paths: ReplicaPlace, attempt: int) -> AttemptFiles:
     """Blocking."""
-    report = _read(Report, place.report)
-    return Found(
+    report = _read(Report, paths.report)
+    return AttemptFiles(
         report=report if report is not None and report.attempt == attempt else None,
-        exit=_read(Exit, place.exit(attempt)),
-        stopped=place.stopped(attempt).exists(),
-        begun=place.begun(attempt).exists(),
-        lost=place.lost(attempt).exists(),
+        exit=_read(Exit, paths.exit(attempt)),
+        stopped=paths.path_of_stopped(attempt).exists(),
+        begun=paths.path_of_begun(attempt).exists(),
+        lost=paths.path_of_lost(attempt).exists(),
     )
 
 
-def starts_again(found: Found) -> bool:
-    """Is there something left to do for this attempt, though its runner has ended?"""
+def should_restart(found: AttemptFiles) -> bool:
+    """Is there work left for this attempt, although its runner has ended?"""
     return found.exit is None and (found.stopped or (found.begun and not found.lost))
 
 
-def note_lost(place: ReplicaPlace, attempt: int) -> bool:
-    """Before its runner is started once more. False when that cannot be noted: then nobody would know when to stop.
+def mark_lost(paths: ReplicaPlace, attempt: int) -> bool:
+    """Record the loss before the runner is started once more. False when that fails: then restarts would have no end.
 
     Blocking.
     """
     try:
-        place.lost(attempt).touch()
+        paths.path_of_lost(attempt).touch()
     except OSError:
         return False
     return True
 
 
-def write(place: Place, spec: WorkloadSpec, namespace: str) -> None:
-    """All that a runner needs which is about to be started. What one before it reported is no longer so.
+def write_task(paths: WorkloadPaths, spec: WorkloadSpec, namespace: str) -> None:
+    """Write the task of a runner that is about to start, and remove the report of an earlier one.
 
-    Blocking; OSError.
+    Blocking. Raises OSError.
     """
-    where = place_of(place, spec)
+    where = paths_of(paths, spec)
     written = json.loads(json.dumps(task_of(spec, namespace).to_json()))
     if records.read(where.task) != written:
         records.write(where.task, written)
     where.report.unlink(missing_ok=True)
-    place.work.mkdir(parents=True, exist_ok=True)
+    paths.work.mkdir(parents=True, exist_ok=True)
 
 
 def task_of(spec: WorkloadSpec, namespace: str) -> Task:
-    task = of(spec)
+    task = task_of_spec(spec)
     return Task(
         namespace=namespace,
         model=task.model,
@@ -128,36 +136,36 @@ def task_of(spec: WorkloadSpec, namespace: str) -> Task:
 
 def runner_of(
     spec: WorkloadSpec,
-    place: Place,
+    paths: WorkloadPaths,
     *,
     python: str,
     threads: int = 1,
     secrets: Mapping[str, str] | None = None,
-    built: Built | None = None,
+    built: BuiltEnvironment | None = None,
     gpus: Mapping[str, str] | None = None,
     blob_env: Mapping[str, str] | None = None,
     blob_secrets: Mapping[str, str] | None = None,
 ) -> ProcessSpec:
-    """`secrets`, `built` and `gpus` as for `replicas.process_of`. `blob_env`, `blob_secrets`: variables that say where
-    blobs are kept."""
+    """`secrets`, `built` and `gpus` as for `process_specs.process_of`. `blob_env`, `blob_secrets`: variables that tell
+    where the blob store is."""
     memory, hidden = memory_of(spec), blob_secrets or {}
     names = {*_secret_names(spec), *hidden}
     known = {**(secrets or {}), **hidden}
     return ProcessSpec(
-        key=place.key(INDEX),
-        # Never that of an environment: the runner is ours, and only what it runs is theirs.
+        key=paths.key(INDEX),
+        # Never the interpreter of an environment: the runner is our code, only its command is the user's.
         argv=(python, "-P", "-m", "mizzen.runner"),
         env={
-            "MIZZEN_TASK": str(place_of(place, spec).task),
-            ATTEMPT: str(of(spec).attempt),
+            "MIZZEN_TASK": str(paths_of(paths, spec).task),
+            ATTEMPT: str(task_of_spec(spec).attempt),
             **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
-            "MIZZEN_TERMINATION_LOG": str(place.termination_log(INDEX)),
-            "MIZZEN_DATA_DIR": str(place.home.data_dir),
-            # The runner sees to it: it is for the command, and must not keep the runner from telling its end.
+            "MIZZEN_TERMINATION_LOG": str(paths.termination_log(INDEX)),
+            "MIZZEN_DATA_DIR": str(paths.home.data_dir),
+            # The runner enforces it: the limit is for the command, and must not keep the runner from reporting its end.
             **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
             **(gpus if gpus and spec.gpu is not None else {}),
         },
-        # A command that runs is left alone, whatever the next one is to find: only another attempt is another process.
+        # These may change without a restart of a running command: only another attempt is another process.
         varying=dict.fromkeys(THREADS, str(threads))
         | {"MIZZEN_PYTHON": built.python if built is not None else python}
         | ({"MIZZEN_COMMAND_PYTHONPATH": built.parts, "MIZZEN_ENVIRONMENT": built.key} if built is not None else {})
@@ -165,44 +173,46 @@ def runner_of(
         | (dict(gpus) if gpus and spec.gpu is None else {}),
         secret_names=tuple(sorted(names)),
         secrets={name: value for name, value in known.items() if name in names},
-        cwd=str(place.work),
-        log=str(place.log(INDEX)),
+        cwd=str(paths.work),
+        log=str(paths.log(INDEX)),
         restart="never",
-        grace=spec.grace_seconds + PUTTING_AWAY,
-        termination_log=str(place.termination_log(INDEX)),
+        grace=spec.grace_seconds + SAVE_GRACE,
+        termination_log=str(paths.termination_log(INDEX)),
         rank=RANK,
         lasting=True,
     )
 
 
-def ended(told: ReplicaStatus | None, attempt: int) -> bool:
-    """Was the end of this attempt reported? Then nothing is started for it, whatever became of its files."""
-    return told is not None and told.state == "ended" and told.attempt == attempt
+def has_ended(reported: ReplicaStatus | None, attempt: int) -> bool:
+    """Was the end of this attempt reported? Then nothing is started for it, even if its files are gone."""
+    return reported is not None and reported.state == "ended" and reported.attempt == attempt
 
 
 def status_of(
     attempt: int,
-    found: Found,
+    found: AttemptFiles,
     view: ProcessView | None,
     *,
     current: bool,
-    told: ReplicaStatus | None = None,
+    reported: ReplicaStatus | None = None,
     obstacle: Obstacle | None = None,
 ) -> ReplicaStatus:
-    """`view`: of the runner, as far as there is one; `current`: it is this attempt's. `told`: what was reported last.
+    """`view`: the runner, if there is one; `current`: it belongs to this attempt. `reported`: the last one.
     `obstacle`: why nothing can be started now."""
     if found.exit is not None:
-        return _over(attempt, found.exit)
+        return _status_ended(attempt, found.exit)
     if view is not None and current:
-        if view.state is State.FAILED and not starts_again(found):
-            return _over(attempt, _lost(attempt, found.report, view))
+        if view.state is State.FAILED and not should_restart(found):
+            return _status_ended(attempt, _exit_of_lost(attempt, found.report, view))
         if view.state is not State.WAITING:
-            return _alive(attempt, found, view)
-    return _waiting(attempt, view if current else None, told, obstacle, after=view is not None and not current)
+            return _status_running(attempt, found, view)
+    return _status_waiting(
+        attempt, view if current else None, reported, obstacle, after=view is not None and not current
+    )
 
 
 def attempt_in(record: Any) -> int | None:
-    """That a supervised process is of, by its record."""
+    """The attempt that a supervised process belongs to, according to its record."""
     try:
         return int(record["spec"]["env"][ATTEMPT])
     except (KeyError, TypeError, ValueError):
@@ -210,42 +220,42 @@ def attempt_in(record: Any) -> int | None:
 
 
 def _secret_names(spec: WorkloadSpec) -> list[str]:
-    """Without those that would be ours: what says which task and which GPUs it has is nobody else's to set."""
+    """Without our own variables: a spec must not set those that name the task and its GPUs."""
     ours = (name for name in spec.secret_env if name.startswith("MIZZEN_") and not name.startswith(DATASET_SECRETS))
-    return sorted(spec.secret_env.keys() - ACCOUNT.union(ours))
+    return sorted(spec.secret_env.keys() - ACCOUNTING.union(ours))
 
 
-def _waiting(
-    attempt: int, view: ProcessView | None, told: ReplicaStatus | None, obstacle: Obstacle | None, *, after: bool
+def _status_waiting(
+    attempt: int, view: ProcessView | None, reported: ReplicaStatus | None, obstacle: Obstacle | None, *, after: bool
 ) -> ReplicaStatus:
-    """`after`: the runner of another attempt is still there."""
+    """`after`: the runner of another attempt still exists."""
     if obstacle is not None:
         return _status(attempt, obstacle.state, reason=obstacle.reason, message=obstacle.message)
     if view is not None:
         return _status(attempt, "waiting", message=view.message)
     if after:
-        return _status(attempt, "starting", message="waiting for the end of the attempt before it")
-    if told is not None and told.attempt == attempt:
-        return told
+        return _status(attempt, "starting", message="waiting for the end of the previous attempt")
+    if reported is not None and reported.attempt == attempt:
+        return reported
     return _status(attempt, "waiting", message="waiting for the supervisor")
 
 
-def _alive(attempt: int, found: Found, view: ProcessView) -> ReplicaStatus:
+def _status_running(attempt: int, found: AttemptFiles, view: ProcessView) -> ReplicaStatus:
     report = found.report
     if found.lost:
-        does = (report.message if report is not None else "") or "putting away what it saved"
+        does = (report.message if report is not None else "") or "saving its results"
         started = _time(report.started) if report is not None else None
         return _status(attempt, "ready", message=f"its runner was killed; {does}", pid=view.pid, started=started)
     if view.state is not State.RUNNING:
-        return _status(attempt, "starting", message="ending, to be started anew", pid=view.pid)
+        return _status(attempt, "starting", message="stopping, to be restarted", pid=view.pid)
     if report is None:
         return _status(attempt, "starting", pid=view.pid)
     state: ReplicaState = "starting" if report.phase == "fetching" else "ready"
     return _status(attempt, state, message=report.message, pid=view.pid, started=_time(report.started))
 
 
-def _over(attempt: int, end: Exit) -> ReplicaStatus:
-    """Without a pid: its runner has nothing more to do, if it is there at all."""
+def _status_ended(attempt: int, end: Exit) -> ReplicaStatus:
+    """Without a pid: its runner has nothing left to do, if it still exists."""
     return _status(
         attempt,
         "ended",
@@ -258,8 +268,8 @@ def _over(attempt: int, end: Exit) -> ReplicaStatus:
     )
 
 
-def _lost(attempt: int, report: Report | None, view: ProcessView) -> Exit:
-    """Of a runner that ended without a word."""
+def _exit_of_lost(attempt: int, report: Report | None, view: ProcessView) -> Exit:
+    """The exit of a runner that ended without a record."""
     return Exit(
         attempt,
         code=KILLED if view.exit_code in (None, 0) else view.exit_code,
@@ -280,7 +290,7 @@ def _time(seconds: float | None) -> str | None:
 
 
 def _read(kind: type[T], path: Any) -> T | None:
-    """None also when it was written by a release that says more, or less."""
+    """None also when a release with another format wrote it."""
     data = records.read(path)
     try:
         return kind.from_json(data) if data is not None else None

@@ -1,4 +1,4 @@
-"""Who may predict, how often and how much: authorization, rate limits, quotas, and records of refusals.
+"""Access control for predictions: authorization, rate limits, quotas, and the log of refused requests.
 
-The files it reads are written by `controllers.access_publisher`.
+`controllers.access_publisher` writes the files that are read here.
 """

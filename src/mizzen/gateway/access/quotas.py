@@ -1,9 +1,9 @@
-"""So many requests in a day or a month: counted in a file of all gateways, which outlives them and the plane.
+"""Quotas of requests per day or month, counted in a file that all gateways share and that outlives the plane.
 
-A gateway takes some of what is left at a time, and notes them as used at once: so there are never more answers than the
-quota, whoever is killed when, and a request costs no more than a subtraction. What a gateway has taken and not used it
-gives back a second after the last request, and when it stops; what a killed one had is lost to whose it was: at most a
-64th of the quota, 1000 requests and a second's use. The less is left, the less is taken, in the end one by one.
+A gateway leases a part of the remaining quota and records it as used at once. So there are never more answers than the
+quota, even if a process is killed, and a request costs only a subtraction. A gateway returns unused requests a second
+after the last one, and when it stops. If a gateway is killed, the caller loses its lease: at most a 64th of the quota,
+1000 requests and a second's use. The smaller the remaining quota, the smaller the leases, down to one request.
 """
 
 from __future__ import annotations
@@ -17,87 +17,87 @@ from pathlib import Path
 from mizzen.access import limits, quota_usage
 from mizzen.access.limits import Period
 
-MOST_TAKEN, PART = 1000, 64
-"""At one time: a part of what is left, and no more than that."""
+MAX_LEASE, LEASE_DIVISOR = 1000, 64
+"""The largest lease, and the part of the remaining quota that a lease takes."""
 IDLE_SECONDS = 1.0
-REFUSED_SECONDS = 1.0
-"""Who was told that nothing is left is told so again for so long, before anybody looks for what others gave back."""
+RECHECK_SECONDS = 1.0
+"""After a quota was found empty, the gateway refuses for so long before it looks for requests that others returned."""
 
 log = logging.getLogger(__name__)
 
 
 class Quotas:
-    """The file. It is opened when somebody has a quota."""
+    """The quota file. It is opened when the first caller with a quota comes."""
 
     def __init__(self, path: Path, *, call_later: Callable[[float, Callable[[], None]], object]) -> None:
         self._path = path
         self._call_later = call_later
         self._connection: sqlite3.Connection | None = None
-        self._held: set[Share] = set()
-        """What has been taken and not used, perhaps."""
-        self._resting = False
+        self._held: set[QuotaLease] = set()
+        """Leases that may have unused requests."""
+        self._timer_armed = False
 
-    def share(self, subject: str, period: Period, most: int) -> Share:
-        return Share(self, subject, period, most)
+    def lease(self, subject: str, period: Period, quota: int) -> QuotaLease:
+        return QuotaLease(self, subject, period, quota)
 
-    def take(self, share: Share, name: str) -> int:
-        """Some of what is left of this period, used from now on; 0: nothing is. OSError when it cannot be known."""
+    def take(self, lease: QuotaLease, name: str) -> int:
+        """Takes a part of the remaining quota of this period; returns 0 if none is left. Raises OSError."""
         try:
-            connection = self._opened()
-            if quota_usage.count(connection, share.subject, name) >= share.most:
-                return 0  # who only reads waits for nobody, and makes nobody wait
+            connection = self._open()
+            if quota_usage.read_count(connection, lease.subject, name) >= lease.quota:
+                return 0  # a read neither waits for a lock nor holds one
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
-                before = quota_usage.count(connection, share.subject, name)
-                left = share.most - before
+                before = quota_usage.read_count(connection, lease.subject, name)
+                left = lease.quota - before
                 if left <= 0:
                     return 0
-                taken = max(1, min(MOST_TAKEN, left // PART))
-                quota_usage.write(connection, share.subject, name, before + taken)
-                if not before:  # the first of a new day: those before it are past
-                    quota_usage.forget_before(connection, share.subject, name)
+                taken = max(1, min(MAX_LEASE, left // LEASE_DIVISOR))
+                quota_usage.write_count(connection, lease.subject, name, before + taken)
+                if not before:  # the first of a new period: earlier ones are over
+                    quota_usage.delete_before(connection, lease.subject, name)
         except sqlite3.Error as error:
             self._close()
             raise OSError(f"{self._path.name} cannot be written: {error}") from error
-        self._hold(share)
+        self._hold(lease)
         return taken
 
     def close(self) -> None:
         self._give_back()
         self._close()
 
-    def _hold(self, share: Share) -> None:
-        self._held.add(share)
-        if not self._resting:
-            self._resting = True
-            self._call_later(IDLE_SECONDS, self._rest)
+    def _hold(self, lease: QuotaLease) -> None:
+        self._held.add(lease)
+        if not self._timer_armed:
+            self._timer_armed = True
+            self._call_later(IDLE_SECONDS, self._return_idle)
 
-    def _rest(self) -> None:
-        self._resting = False
+    def _return_idle(self) -> None:
+        self._timer_armed = False
         self._give_back(idle=True)
-        if self._held and not self._resting:
-            self._resting = True
-            self._call_later(IDLE_SECONDS, self._rest)
+        if self._held and not self._timer_armed:
+            self._timer_armed = True
+            self._call_later(IDLE_SECONDS, self._return_idle)
 
     def _give_back(self, *, idle: bool = False) -> None:
-        """Of those who have asked nothing since the last look, or of all."""
-        over = {share for share in self._held if not idle or share.rested()}
+        """Returns unused requests: of leases idle since the last check, or of all."""
+        over = {lease for lease in self._held if not idle or lease.check_idle()}
         self._held -= over
-        back = [(count, share.subject, name) for share in over for name, count in [share.returned()] if count]
+        back = [(count, lease.subject, name) for lease in over for name, count in [lease.release()] if count]
         if not back:
             return
         try:
-            connection = self._opened()
+            connection = self._open()
             with connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.executemany("UPDATE used SET count = count - ? WHERE subject = ? AND period = ?", back)
         except (sqlite3.Error, OSError) as error:
             self._close()
-            log.warning("what was taken of quotas and not used is lost: %s", error)
+            log.warning("unused requests of quotas cannot be returned and are lost: %s", error)
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = quota_usage.opened(self._path)
+            self._connection = quota_usage.connect(self._path)
         return self._connection
 
     def _close(self) -> None:
@@ -106,32 +106,32 @@ class Quotas:
             self._connection = None
 
 
-class Share:
-    """What this gateway has taken for one who has a quota, of the period that is now."""
+class QuotaLease:
+    """The requests that this gateway has leased for one caller in the current period."""
 
-    __slots__ = ("_asked", "_end", "_left", "_name", "_quotas", "_refused_at", "most", "period", "subject")
+    __slots__ = ("_end", "_left", "_name", "_quotas", "_refused_at", "_was_used", "period", "quota", "subject")
 
-    def __init__(self, quotas: Quotas, subject: str, period: Period, most: int) -> None:
+    def __init__(self, quotas: Quotas, subject: str, period: Period, quota: int) -> None:
         self._quotas = quotas
         self.subject = subject
         self.period: Period = period
-        self.most = most
+        self.quota = quota
         self._left = 0
         self._name = ""
         self._end = 0.0
-        """Of the period, in seconds since 1970."""
+        """End of the period, in seconds since 1970."""
         self._refused_at = -math.inf
-        self._asked = False
+        self._was_used = False
 
     def spend(self, wall: float) -> bool:
-        """One more, if there is one. `wall`: seconds since 1970. OSError."""
-        self._asked = True
+        """Uses one request; returns False if none is left. `wall`: seconds since 1970. Raises OSError."""
+        self._was_used = True
         if wall >= self._end:
-            self._left = 0  # of a day that is over
+            self._left = 0  # the lease was for a period that is over
             self._refused_at = -math.inf
-            self._name, self._end = limits.named(self.period, wall), limits.end(self.period, wall)
+            self._name, self._end = limits.period_name(self.period, wall), limits.period_end(self.period, wall)
         if not self._left:
-            if 0 <= wall - self._refused_at < REFUSED_SECONDS:
+            if 0 <= wall - self._refused_at < RECHECK_SECONDS:
                 return False
             self._left = self._quotas.take(self, self._name)
         if not self._left:
@@ -141,16 +141,16 @@ class Share:
         return True
 
     def undo(self) -> None:
-        """What was spent is not asked after all: another quota has ended."""
+        """Returns the request that `spend` took, because another quota of the caller is exhausted."""
         self._left += 1
 
     def resets_in(self, wall: float) -> float:
         return self._end - wall
 
-    def rested(self) -> bool:
-        asked, self._asked = self._asked, False
-        return not asked
+    def check_idle(self) -> bool:
+        was_used, self._was_used = self._was_used, False
+        return not was_used
 
-    def returned(self) -> tuple[str, int]:
+    def release(self) -> tuple[str, int]:
         left, self._left = self._left, 0
         return self._name, left

@@ -1,6 +1,6 @@
-"""What a limit comes to for one who asks: whether they may ask once more, and what they are told about it.
+"""The limits of one caller: whether it may send another request, and the headers and texts that say so.
 
-Decided once per head who has one (`permits`); who has none is compared with None, and that is all.
+`authorizer` looks the limit up once per request head; a caller without one costs a comparison with None.
 """
 
 from __future__ import annotations
@@ -11,89 +11,91 @@ from typing import NamedTuple
 from mizzen.access import limits
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Actor
-from mizzen.gateway.access.quotas import Quotas, Share
-from mizzen.gateway.access.rate_limiter import Pace, Rates
+from mizzen.gateway.access.quotas import QuotaLease, Quotas
+from mizzen.gateway.access.rate_limiter import RateBucket, RateLimiter
 
-TOO_MANY, UNCOUNTED = 429, 503
+TOO_MANY, COUNT_UNAVAILABLE = 429, 503
 
 
-class Excess(NamedTuple):
-    """Why not, and how that is answered."""
+class LimitExceeded(NamedTuple):
+    """The reason for a refusal, and how to answer it."""
 
     code: int
     reason: str
-    lines: bytes
-    """Header lines, beside those of what the answer is."""
-    retry: int
-    """Whole seconds until it may be worth asking again."""
+    header_lines: bytes
+    """Header lines in addition to those that describe the body."""
+    retry_after: int
+    """Whole seconds until a retry may succeed."""
 
 
-class Allowance:
-    """Of one who is limited, in this gateway; however many heads they send."""
+class RateLimit:
+    """The rate and quotas of one caller in this gateway, shared by all its requests."""
 
-    __slots__ = ("_limit", "_name", "_pace", "_shares")
+    __slots__ = ("_bucket", "_leases", "_limit", "_name")
 
-    def __init__(self, actor: str, limit: Limit, pace: Pace | None, shares: tuple[Share, ...]) -> None:
+    def __init__(self, actor: str, limit: Limit, bucket: RateBucket | None, leases: tuple[QuotaLease, ...]) -> None:
         self._name = actor
         self._limit = limit
-        self._pace = pace
-        self._shares = shares
+        self._bucket = bucket
+        self._leases = leases
 
-    def spend(self, now: float, wall: float) -> Excess | None:
-        """None: they may, and it is counted. `now` is by the machine's clock, `wall` in seconds since 1970."""
-        if self._pace is not None and (wait := self._pace.wait(now)):
-            rate = f"{self._limit.per_second:g} times a second"
-            return self._excess(f"{self._name} may ask {rate}, {self._pace.at_once} at once", wait, now)
-        for number, share in enumerate(self._shares):
+    def spend(self, now: float, wall: float) -> LimitExceeded | None:
+        """Counts one request and returns None if it is allowed. `now`: monotonic; `wall`: seconds since 1970."""
+        if self._bucket is not None and (wait := self._bucket.take(now)):
+            rate = f"{self._limit.per_second:g} requests a second"
+            return self._build_refusal(f"{self._name} may send {rate}, {self._bucket.burst} at once", wait, now)
+        for number, lease in enumerate(self._leases):
             try:
-                may = share.spend(wall)
+                may = lease.spend(wall)
             except OSError as error:
-                return Excess(UNCOUNTED, f"what {self._name} may still ask is not known: {error}", b"", 1)
+                return LimitExceeded(
+                    COUNT_UNAVAILABLE, f"the remaining quota of {self._name} is not known: {error}", b"", 1
+                )
             if not may:
-                for before in self._shares[:number]:
+                for before in self._leases[:number]:
                     before.undo()
-                what = f"{self._name} has used all {share.most} predictions of this {share.period} (UTC)"
-                return self._excess(what, share.resets_in(wall), now, share)
+                what = f"{self._name} has used all {lease.quota} predictions of this {lease.period} (UTC)"
+                return self._build_refusal(what, lease.resets_in(wall), now, lease)
         return None
 
-    def lines(self, now: float) -> bytes:
-        """What goes with an answer, by the names that most clients know: of draft-ietf-httpapi-ratelimit-headers-06."""
-        if self._pace is None:
+    def header_lines(self, now: float) -> bytes:
+        """Headers for an answer, with the names of draft-ietf-httpapi-ratelimit-headers-06, which most clients know."""
+        if self._bucket is None:
             return b""
-        left, reset = self._pace.left(now)
-        return _LINES % (self._pace.at_once, left, math.ceil(reset))
+        left, reset = self._bucket.remaining(now)
+        return _HEADER_LINES % (self._bucket.burst, left, math.ceil(reset))
 
-    def _excess(self, what: str, wait: float, now: float, share: Share | None = None) -> Excess:
+    def _build_refusal(self, what: str, wait: float, now: float, lease: QuotaLease | None = None) -> LimitExceeded:
         seconds = max(1, math.ceil(wait))
-        lines = self.lines(now) if share is None else _LINES % (share.most, 0, seconds)
-        return Excess(TOO_MANY, f"{what}; try again in {_words(seconds)}", lines, seconds)
+        lines = self.header_lines(now) if lease is None else _HEADER_LINES % (lease.quota, 0, seconds)
+        return LimitExceeded(TOO_MANY, f"{what}; try again in {_format_wait(seconds)}", lines, seconds)
 
 
-class Allowances:
-    """Makes them, with what all gateways share."""
+class RateLimits:
+    """Creates rate limits, backed by the state that all gateways share."""
 
-    def __init__(self, rates: Rates, quotas: Quotas) -> None:
-        self._rates = rates
+    def __init__(self, limiter: RateLimiter, quotas: Quotas) -> None:
+        self._limiter = limiter
         self._quotas = quotas
 
     def close(self) -> None:
-        """Give back what was taken and not used."""
+        """Returns unused quota."""
         self._quotas.close()
 
-    def of(self, actor: Actor, declared: dict[str, Limit]) -> Allowance | None:
-        """None for who is not limited."""
-        limit = limits.of(actor, declared)
+    def limit_of(self, actor: Actor, declared: dict[str, Limit]) -> RateLimit | None:
+        """Returns None if the actor has no limit."""
+        limit = limits.limit_for(actor, declared)
         if limit is None:
             return None
-        pace = self._rates.pace(actor.name, limit) if limit.per_second else None
-        shares = tuple(self._quotas.share(actor.name, period, most) for period, most in limit.quotas)
-        return Allowance(actor.name, limit, pace, shares)
+        bucket = self._limiter.bucket_of(actor.name, limit) if limit.per_second else None
+        leases = tuple(self._quotas.lease(actor.name, period, most) for period, most in limit.quotas)
+        return RateLimit(actor.name, limit, bucket, leases)
 
 
-_LINES = b"ratelimit-limit: %d\r\nratelimit-remaining: %d\r\nratelimit-reset: %d\r\n"
+_HEADER_LINES = b"ratelimit-limit: %d\r\nratelimit-remaining: %d\r\nratelimit-reset: %d\r\n"
 
 
-def _words(seconds: int) -> str:
+def _format_wait(seconds: int) -> str:
     hours, rest = divmod(seconds, 3600)
     if hours:
         return f"{hours} h {rest // 60} min"

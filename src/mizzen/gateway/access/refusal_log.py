@@ -1,9 +1,9 @@
-"""What this gateway refused, written down for the audit; `access/refusal_lines.py` says where and how.
+"""The log of requests that this gateway refused, for the audit. `access/refusal_lines.py` has its format and place.
 
-The first of equal refusals within a second is written at once, so that it outlives whatever ends this process; the
-others of that second become one line with a count when it is over, for strangers without what they named. Differing
-ones are bounded in number, and what waits to be audited in bytes: beyond that only the count is kept. A refusal is
-never held up, and never becomes anything else, because it cannot be written.
+The first of equal refusals within a second is written at once, so that it survives a crash. The others become one line
+with a count at the end of the second; for anonymous callers, that line leaves out what they named. The number of
+distinct refusals and the bytes that wait for the audit are limited: beyond that only a count is kept. A failed write
+never delays or changes a refusal.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import msgspec
 
 from mizzen.access import refusal_lines
 from mizzen.access.refusal_lines import LONGEST, LONGEST_REASON, Refusal
-from mizzen.access.safe_text import plain
+from mizzen.access.safe_text import sanitize
 
 WINDOW = 1.0
-MOST_DIFFERENT = 256
-"""Refusals that are told apart within one window."""
+MAX_DISTINCT = 256
+"""Distinct refusals within one window."""
 FILE_BYTES = 1 << 20
-MOST_FILES = 16
-"""Files of this gateway that may wait for the plane."""
+MAX_FILES = 16
+"""Files of this gateway that may wait to be audited by the plane."""
 
 CallLater = Callable[[float, Callable[[], None]], object]
 
 log = logging.getLogger(__name__)
 
 
-class Refusals:
+class RefusalLog:
     def __init__(
         self,
         folder: Path,
@@ -42,11 +42,11 @@ class Refusals:
         wall: Callable[[], float],
         call_later: CallLater,
         file_bytes: int = FILE_BYTES,
-        sort: str = "",
+        prefix: str = "",
     ) -> None:
-        """`gateway` is the name of this process, without a dot. `sort`: letters by which files of its entries are told
-        from others of the same process; each sort may have MOST_FILES."""
-        self._sort = sort
+        """`gateway`: the name of this process, without a dot. `prefix`: letters that tell the files of this log from
+        other logs of the process; each prefix may have MAX_FILES."""
+        self._prefix = prefix
         self._folder = folder
         self._gateway = gateway
         self._wall = wall
@@ -54,11 +54,11 @@ class Refusals:
         self._file_bytes = file_bytes
         self._file: int | None = None
         self._size = 0
-        self._seen: dict[object, Refusal | None] = {}
-        """Of this window: what is to be written at its end, None when that is nothing."""
+        self._window: dict[object, Refusal | None] = {}
+        """By key, for this window: the entry to write at its end, or None."""
         self._lost = 0
-        """Refusals that found no place."""
-        self._complained = False
+        """Refusals that could not be written."""
+        self._warned = False
 
     def note(
         self, code: int, reason: str, *, actor: str, verb: str, kind: str, namespace: str = "", name: str = "",
@@ -66,34 +66,34 @@ class Refusals:
     ) -> None:  # fmt: skip
         refusal = Refusal(
             time=self._wall(), actor=actor, verb=verb, kind=kind, code=code,
-            namespace=plain(namespace, LONGEST), name=plain(name, LONGEST), reason=plain(reason, LONGEST_REASON),
-            method=plain(method, LONGEST), path=plain(path, LONGEST),
+            namespace=sanitize(namespace, LONGEST), name=sanitize(name, LONGEST),
+            reason=sanitize(reason, LONGEST_REASON), method=sanitize(method, LONGEST), path=sanitize(path, LONGEST),
         )  # fmt: skip
-        if not self._seen:
+        if not self._window:
             self._call_later(WINDOW, self.flush)
-        key: object = refusal.like()
-        if key not in self._seen and len(self._seen) >= MOST_DIFFERENT:
+        key: object = refusal.merge_key()
+        if key not in self._window and len(self._window) >= MAX_DISTINCT:
             key = None
             refusal = Refusal(
                 time=refusal.time, actor="", verb="", kind="Plane", code=code,
-                reason=f"more than {MOST_DIFFERENT} different refusals within a second",
+                reason=f"more than {MAX_DISTINCT} different refusals within a second",
             )  # fmt: skip
-        if key not in self._seen:
-            self._seen[key] = None
+        if key not in self._window:
+            self._window[key] = None
             self._write(refusal)
             return
-        before = self._seen[key]
-        self._seen[key] = (
-            refusal.counted() if before is None else msgspec.structs.replace(before, count=before.count + 1)
+        before = self._window[key]
+        self._window[key] = (
+            refusal.without_details() if before is None else msgspec.structs.replace(before, count=before.count + 1)
         )
 
     def add(self, entry: Refusal) -> None:
-        """One that stands for itself, whatever else there is."""
+        """Writes an entry as it is, without counting equal ones."""
         self._write(entry)
 
     def flush(self) -> None:
-        """The window is over, or this process ends: write what was only counted."""
-        repeated, self._seen = [refusal for refusal in self._seen.values() if refusal is not None], {}
+        """Writes the counted entries, at the end of a window or of this process."""
+        repeated, self._window = [refusal for refusal in self._window.values() if refusal is not None], {}
         for refusal in repeated:
             self._write(refusal)
 
@@ -102,57 +102,57 @@ class Refusals:
         self._end_file()
 
     def _write(self, refusal: Refusal) -> None:
-        data = refusal_lines.line(refusal)
+        data = refusal_lines.encode_line(refusal)
         try:
             if self._file is None or self._size + len(data) > self._file_bytes:
                 self._begin_file()
             if self._lost:
-                data = refusal_lines.line(self._of_lost(refusal)) + data
+                data = refusal_lines.encode_line(self._loss_entry(refusal)) + data
             assert self._file is not None
             written = os.write(self._file, data)
         except OSError as error:
-            self._lose(refusal, error)
+            self._count_lost(refusal, error)
             return
         self._size += written
-        if written < len(data):  # the disk is full; who reads it leaves a cut line out
-            self._lose(refusal, "cut short")
+        if written < len(data):  # the disk is full; readers skip a truncated line
+            self._count_lost(refusal, "the write was incomplete")
             return
         self._lost = 0
-        self._complained = False
+        self._warned = False
 
-    def _of_lost(self, next_: Refusal) -> Refusal:
+    def _loss_entry(self, next_: Refusal) -> Refusal:
         return Refusal(
             time=next_.time, actor="", verb="", kind="Plane", code=0, count=self._lost,
-            reason="entries that could not be written down one by one",
+            reason="entries that could not be written individually",
         )  # fmt: skip
 
-    def _lose(self, refusal: Refusal, why: object) -> None:
+    def _count_lost(self, refusal: Refusal, why: object) -> None:
         self._end_file()
         self._lost += refusal.count
-        if not self._complained:
-            log.warning("refusals cannot be written to %s, and are only counted: %s", self._folder, why)
-            self._complained = True
+        if not self._warned:
+            log.warning("refusals cannot be written to %s and are only counted: %s", self._folder, why)
+            self._warned = True
 
     def _begin_file(self) -> None:
         self._end_file()
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.{self._sort}[0-9]*{refusal_lines.SUFFIX}"))
-        if waiting >= MOST_FILES:
-            raise OSError(f"{waiting} files wait to be audited already")
+        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.{self._prefix}[0-9]*{refusal_lines.SUFFIX}"))
+        if waiting >= MAX_FILES:
+            raise OSError(f"{waiting} files are already waiting to be audited")
         while self._file is None:
-            self._file = _locked(
-                self._folder / f"{self._gateway}.{self._sort}{time.time_ns():020d}{refusal_lines.SUFFIX}"
+            self._file = _create_locked(
+                self._folder / f"{self._gateway}.{self._prefix}{time.time_ns():020d}{refusal_lines.SUFFIX}"
             )
         self._size = 0
 
     def _end_file(self) -> None:
         if self._file is not None:
-            os.close(self._file)  # which lets go of the lock
+            os.close(self._file)  # also releases the lock
             self._file = None
 
 
-def _locked(path: Path) -> int | None:
-    """A new file with the lock on it. None: the plane was quicker, took it for a finished one and removed it."""
+def _create_locked(path: Path) -> int | None:
+    """Creates and locks a file. None: the plane was faster, took the file for a finished one and removed it."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,8 +1,8 @@
-"""The prediction cache: of equal requests one reaches the model, whether the others come meanwhile or later.
+"""The prediction cache: of equal requests only one reaches the model, whether the others come meanwhile or later.
 
-`cached` stands before a server's queue and decides; `keys` says which requests are equal, `kept` holds answers within a
-number of bytes, `shared` is a call that several wait for. What is kept are payloads, as replicas gave them: whose
-request it was, by which name it came and what it is called are put around it for each caller anew.
+`cached_queue` stands in front of a server's queue and decides. `keys` says which requests are equal, `entries` holds
+answers within a byte limit, and `coalescing` has calls that several requests wait for. Entries are payloads as replicas
+sent them: the request id and the name it came by are added for each caller.
 
-Nothing here is asked of servers without a cache: what their endpoints submit to is the queue itself.
+Servers without a cache never run this code: their endpoints submit to the queue itself.
 """

@@ -1,10 +1,10 @@
-"""One call of the model that several wait for.
+"""One model call that several requests wait for.
 
-To the queue it is a call like any other. It goes on when the caller who began it leaves, or runs out of time, as long
-as anybody else waits. Each caller ends in its own time: those whose deadline comes before that of the call are ended by
-`expire`, which whoever holds shared calls sees to.
+To the queue it is an ordinary call. It continues when the request that began it is cancelled or expires, as long as
+another one waits. Each request keeps its own deadline: `expire` ends requests whose deadline is earlier than that of
+the call; the owner of coalesced calls must call it.
 
-What it comes to is the same for all, errors included: the model was asked what they all ask.
+All requests get the same result, errors included, because they are equal.
 """
 
 from __future__ import annotations
@@ -13,126 +13,131 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from mizzen.gateway.inference.calls import LATE, OK, Call
+from mizzen.gateway.queueing.call import LATE, OK, Call
 
 SHARED = b"mizzen-cache: shared\r\n"
 
 
-class Crowd:
-    """What is known of all shared calls of one server."""
+class CoalescedWaiters:
+    """State shared by all coalesced calls of one server."""
 
     __slots__ = ("early", "followers", "forget")
 
-    def __init__(self, forget: Callable[[Shared], None]) -> None:
-        """`forget` is called for a call that nobody waits for any more: of that no queue tells."""
+    def __init__(self, forget: Callable[[CoalescedCall], None]) -> None:
+        """`forget` is called for a call without waiting requests, which no queue reports."""
         self.forget = forget
         self.followers = 0
-        """Requests that wait for the call of another one. Those that have left count until somebody looks."""
-        self.early: set[Shared] = set()
-        """Calls that somebody waits for who has less time than the call."""
+        """Requests that wait for another request's call. Cancelled ones count until they are dropped."""
+        self.early: set[CoalescedCall] = set()
+        """Calls with a waiting request whose deadline is earlier than the call's."""
 
 
-class Shared(Call):
-    __slots__ = ("_callers", "_crowd", "_ended", "_first", "due", "era", "key")
+class CoalescedCall(Call):
+    __slots__ = ("_callers", "_first", "_on_end", "_waiters", "due", "epoch", "key")
 
     def __init__(
-        self, key: bytes, era: int, first: Call, ended: Callable[[Shared, int, bytes], None], crowd: Crowd
+        self,
+        key: bytes,
+        epoch: int,
+        first: Call,
+        on_end: Callable[[CoalescedCall, int, bytes], None],
+        waiters: CoalescedWaiters,
     ) -> None:
-        """`ended` is told how it ended, before anybody else is. `era`: of the queue, as it is now."""
+        """`on_end` is called with the result before any request is. `epoch`: the current epoch of the queue."""
         self.key = key
-        self.era = era
+        self.epoch = epoch
         self._callers = [first]
         self._first = first
-        self._ended = ended
-        self._crowd = crowd
+        self._on_end = on_end
+        self._waiters = waiters
         self.item: Any = first.item
         self.id = first.id
-        self.options = first.options
+        self.head = first.head
         self.size = first.size
         self.began = first.began
         self.deadline = self.due = first.deadline
-        """`due`: when the first of those who wait is out of time, or before."""
-        self.alone = first.alone
+        """`due`: the earliest deadline of the waiting requests, or earlier."""
+        self.retry_alone = first.retry_alone
 
     @property
-    def live(self) -> bool:  # type: ignore[override]
-        """Once nobody waits, nobody will: it may have been left out of a batch for that."""
+    def pending(self) -> bool:  # type: ignore[override]
+        """Once False, it stays False: the call may have been left out of a batch because of it."""
         callers = self._callers
-        if callers and not callers[-1].live:
-            while callers and not callers[-1].live:  # each is passed once: it is not looked at again
+        if callers and not callers[-1].pending:
+            while callers and not callers[-1].pending:  # each caller is checked once and dropped
                 callers.pop()
-                self._crowd.followers -= bool(callers)
+                self._waiters.followers -= bool(callers)
             if not callers:
-                self._crowd.forget(self)
+                self._waiters.forget(self)
         return bool(callers)
 
     def join(self, caller: Call) -> None:
-        """Only while it is live."""
-        caller.item = None  # ours is the same
+        """Must only be called while the call is live."""
+        caller.item = None  # equal to ours
         self._callers.append(caller)
-        self._crowd.followers += 1
+        self._waiters.followers += 1
         if caller.deadline < self.due:
             self.due = caller.deadline
-            self._crowd.early.add(self)
+            self._waiters.early.add(self)
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+    def finish(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
         if lacking == LATE and self.deadline <= now:
             self.expire(code, payload, now, retry)
-            if self.live:
-                self.deadline = max(caller.deadline for caller in self.parties())
+            if self.pending:
+                self.deadline = max(caller.deadline for caller in self.waiters())
                 if self.due < self.deadline:
-                    self._crowd.early.add(self)
+                    self._waiters.early.add(self)
                 return
         callers = self._callers
-        self._left([])
-        self._ended(self, code, payload)
+        self._set_callers([])
+        self._on_end(self, code, payload)
         for caller in callers:
-            if not caller.live:
+            if not caller.pending:
                 continue
             caller.item = self.item
             if code == OK and caller is not self._first:
-                caller.found(payload, now, SHARED)
+                caller.finish_from_cache(payload, now, SHARED)
             else:
-                caller.settle(code, payload, now, retry, lacking=lacking)
+                caller.finish(code, payload, now, retry, lacking=lacking)
 
-    def missed(self, code: int, payload: bytes) -> None:
-        self._ended(self, code, payload)
+    def on_late_answer(self, code: int, payload: bytes) -> None:
+        self._on_end(self, code, payload)
 
     def expire(self, code: int, text: bytes, now: float, retry: int = 1) -> int:
-        """End those who are out of time; returns how many."""
-        late = self.take_late(now)
+        """Ends the requests whose deadline has passed; returns how many."""
+        late = self.take_expired(now)
         for caller in late:
-            caller.settle(code, text, now, retry, lacking=LATE)
+            caller.finish(code, text, now, retry, lacking=LATE)
         return len(late)
 
-    def take_late(self, now: float) -> list[Call]:
-        """Those who are out of time wait for it no more, nor do those who have gone."""
-        callers = self.parties()
+    def take_expired(self, now: float) -> list[Call]:
+        """Removes and returns the requests whose deadline has passed; also drops cancelled ones."""
+        callers = self.waiters()
         late = [caller for caller in callers if caller.deadline <= now]
         for caller in late:
             caller.item = self.item
-            caller.alone = self.alone
-        self._left([caller for caller in callers if caller.deadline > now])
+            caller.retry_alone = self.retry_alone
+        self._set_callers([caller for caller in callers if caller.deadline > now])
         self.due = min((caller.deadline for caller in self._callers), default=math.inf)
         return late
 
-    def drop_dead(self) -> None:
-        self._left(self.parties())
+    def drop_cancelled(self) -> None:
+        self._set_callers(self.waiters())
 
-    def parties(self) -> list[Call]:
-        return [caller for caller in self._callers if caller.live]
+    def waiters(self) -> list[Call]:
+        return [caller for caller in self._callers if caller.pending]
 
-    def let_go(self, caller: Call) -> None:
+    def detach(self, caller: Call) -> None:
         caller.item = self.item
-        caller.alone = self.alone
+        caller.retry_alone = self.retry_alone
         self._callers.remove(caller)
-        self._crowd.followers -= bool(self._callers)
+        self._waiters.followers -= bool(self._callers)
         if not self._callers:
-            self._crowd.forget(self)
+            self._waiters.forget(self)
 
-    def _left(self, callers: list[Call]) -> None:
-        """These wait on."""
-        self._crowd.followers += max(len(callers) - 1, 0) - max(len(self._callers) - 1, 0)
+    def _set_callers(self, callers: list[Call]) -> None:
+        """Replaces the waiting requests by these."""
+        self._waiters.followers += max(len(callers) - 1, 0) - max(len(self._callers) - 1, 0)
         self._callers = callers
         if not callers:
-            self._crowd.forget(self)
+            self._waiters.forget(self)

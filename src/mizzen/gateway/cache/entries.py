@@ -1,8 +1,7 @@
-"""Answers by their keys, within a number of bytes. Those that are asked for again are known by the whole body of such a
-request as well, which can be looked for before anything is read of it.
+"""Cached answers by key, within a byte limit. Answers with a hit are also indexed by the whole body of the request,
+which can be looked up before the body is parsed.
 
-Which one has to go is decided by CLOCK: a hand goes round over all of them and takes the first that was not asked for
-since it last came by.
+Eviction uses CLOCK: a hand moves around all entries and evicts the first that was not used since it last passed.
 """
 
 from __future__ import annotations
@@ -10,21 +9,21 @@ from __future__ import annotations
 from collections import deque
 
 OVERHEAD = 288
-"""Bytes that an answer takes beside its own and those of its key: objects, and its places in dict and ring."""
+"""Bytes of an entry in addition to its payload and key: objects, and slots in the dict and the ring."""
 BODY_OVERHEAD = 160
-"""Likewise for a body."""
+"""The same for an indexed body."""
 
 
-class Entry:
+class CacheEntry:
     __slots__ = ("body", "key", "payload", "used")
 
     def __init__(self, key: bytes, payload: bytes) -> None:
         self.key = key
         self.payload = payload
         self.body: bytes | None = None
-        """Of a request that it answers."""
+        """The body of a request that this entry answers, if indexed."""
         self.used = False
-        """Asked for since the hand came by."""
+        """Used since the hand last passed."""
 
     @property
     def size(self) -> int:
@@ -32,48 +31,48 @@ class Entry:
         return len(self.key) + len(self.payload) + OVERHEAD + of_body
 
 
-class Kept:
-    __slots__ = ("_most", "_ring", "bodies", "bytes", "entries", "evicted")
+class CacheEntries:
+    __slots__ = ("_max_bytes", "_ring", "bodies", "bytes", "entries", "evicted")
 
     def __init__(self, most: int) -> None:
-        self.entries: dict[bytes, Entry] = {}
-        """Whoever takes an answer from here notes that it is `used`."""
-        self.bodies: dict[bytes, Entry] = {}
-        """Some of the same."""
+        self.entries: dict[bytes, CacheEntry] = {}
+        """Code that takes an entry must set its `used`."""
+        self.bodies: dict[bytes, CacheEntry] = {}
+        """Some of the same entries, by body."""
         self.bytes = self.evicted = 0
-        self._most = most
-        self._ring: deque[Entry] = deque()
-        """The hand is at its left end: going on is turning it."""
+        self._max_bytes = most
+        self._ring: deque[CacheEntry] = deque()
+        """The hand is at the left end; rotating the ring moves it."""
 
     def __len__(self) -> int:
         return len(self.entries)
 
-    def keep(self, key: bytes, payload: bytes) -> None:
-        """One that is larger than all may be together is not kept; of two under one key the first is."""
+    def add(self, key: bytes, payload: bytes) -> None:
+        """Ignores entries larger than the limit, and keys that exist already."""
         size = len(key) + len(payload) + OVERHEAD
-        if size > self._most or key in self.entries:
+        if size > self._max_bytes or key in self.entries:
             return
-        self._make_room(self._most - size)
-        entry = Entry(key, payload)
+        self._make_room(self._max_bytes - size)
+        entry = CacheEntry(key, payload)
         self.entries[key] = entry
         self._ring.append(entry)
         self.bytes += size
 
-    def know(self, entry: Entry, body: bytes) -> None:
-        """By the first body that comes; one answer needs no two."""
-        if entry.body is None and entry.size + len(body) + BODY_OVERHEAD <= self._most:
+    def index_body(self, entry: CacheEntry, body: bytes) -> None:
+        """Only the first body of an entry is indexed."""
+        if entry.body is None and entry.size + len(body) + BODY_OVERHEAD <= self._max_bytes:
             entry.body = body
             self.bodies[body] = entry
             self.bytes += len(body) + BODY_OVERHEAD
-            entry.used = True  # it is not what has to go for it
-            self._make_room(self._most)
+            entry.used = True  # it must not be evicted for its own body
+            self._make_room(self._max_bytes)
 
-    def limit(self, most: int) -> None:
-        self._most = most
+    def set_limit(self, most: int) -> None:
+        self._max_bytes = most
         self._make_room(most)
 
     def clear(self) -> None:
-        """Not an eviction: these answers would be wrong now."""
+        """Does not count as eviction: these answers would be stale."""
         self.entries = {}
         self.bodies = {}
         self._ring.clear()

@@ -1,66 +1,60 @@
-"""Records of what answered, kept so that feedback finds it: what a gateway hands to the log of a graph or model."""
+"""Records of answers, so that feedback can find what ran: what a gateway writes to the log of a graph or model."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from mizzen.gateway.inference import protocols
+from mizzen.gateway.inference.response_parameters import Members, RecordedCall
 from mizzen.selection.records.segments import MAX_OUTPUTS
-from mizzen.selection.records.writer import Log
-
-if TYPE_CHECKING:
-    from mizzen.gateway.inference.inference import Inference
+from mizzen.selection.records.writer import RecordLog
 
 JSON, RAW, V1 = b"j", b"r", b"1"
-"""The first byte of what is kept of an answer: in which form the rest is."""
+"""The first byte of a recorded answer: the format of the rest."""
 MERGED = b"m"
-"""Before that: of an answer that was merged, what each member gave, and then the answer."""
+"""Precedes that byte if the answer was merged: the output of each member follows, then the answer."""
 
-Members = Sequence[tuple[str, bytes]]
-"""Nodes, and what they answered, all of it as bytes."""
 _LENGTH = struct.Struct("<I")
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
-class Keeper:
+class RecordWriter:
     __slots__ = ("log", "new_id")
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: RecordLog) -> None:
         self.log = log
         self.new_id = log.reserve
-        """What a request is called whose caller does not say: where its record will be."""
+        """Creates the id of a request that came without one: the place of its record."""
 
-    def keep(self, call: Inference, what: bytes, payload: bytes) -> None:
-        """An answer is about to leave. `what`: see `what_of`."""
+    def write(self, call: RecordedCall, what: bytes, payload: bytes) -> None:
+        """Records an answer that is about to be sent. `what`: see `what_of`."""
         log = self.log
-        form = JSON if call.plain else V1 if call.dialect is protocols.V1 else RAW
+        form = JSON if call.plain else V1 if call.codec is protocols.V1 else RAW
         if call.members:
-            form = _merged(call.members, len(payload)) + form
-        user = call.user.encode() if call.endpoint.bound is not None else b""
+            form = _encode_members(call.members, len(payload)) + form
+        user = call.user.encode()
         if call.named:
             id_ = log.reserve()
             log.write(id_, what, user, form + payload)
-            log.name(id_, call.id)
+            log.add_client_id(id_, call.id)
         else:
             log.write(call.id, what, user, form + payload)
 
 
-def parts(kept: bytes) -> tuple[dict[str, bytes], bytes]:
-    """What members gave, by node, and the answer, both as they were kept. ValueError."""
-    if kept[:1] != MERGED:
-        return {}, kept
-    (length,) = _LENGTH.unpack_from(kept, 1)
+def split_members(recorded: bytes) -> tuple[dict[str, bytes], bytes]:
+    """Returns the outputs of members by node, and the answer, both as recorded. Raises ValueError."""
+    if recorded[:1] != MERGED:
+        return {}, recorded
+    (length,) = _LENGTH.unpack_from(recorded, 1)
     at = 1 + _LENGTH.size
-    return {node: RAW + payload for node, payload in _decode(kept[at : at + length])}, kept[at + length :]
+    return {node: RAW + payload for node, payload in _decode(recorded[at : at + length])}, recorded[at + length :]
 
 
-def _merged(members: Members, room: int) -> bytes:
-    """Empty where there is no room for it beside the answer."""
+def _encode_members(members: Members, room: int) -> bytes:
+    """Returns nothing if the outputs do not fit into the record next to the answer."""
     text = _encode(members)
     head = MERGED + _LENGTH.pack(len(text)) + text
     return head if len(head) + room < MAX_OUTPUTS else b""

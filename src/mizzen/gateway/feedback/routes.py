@@ -1,8 +1,9 @@
-"""POST .../feedback: how well a request was answered. It is credited to what ran for that request, and to nothing else.
+"""POST .../feedback: how well a request was answered. Only the nodes and arms that ran for the request get credit.
 
-What ran is in the record that was kept of it (`selection/records`), or said by the answer's `routing`, sent back. Who
-sent it is answered when it is durable, and every gateway chooses by it (`selection/feedback_writer.py`). After that
-models that want to know are told, children before parents; nobody waits for them.
+What ran is in the record of the request (`selection/records`), or in the answer's `routing`, which the client sends
+back. The client gets its answer once the feedback is durable and every gateway uses it
+(`selection/feedback_writer.py`). After that, models that accept feedback are notified, children before parents; no
+request waits for them.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from mizzen.errors import Conflict, Invalid, NotFound
+from mizzen.gateway.context import GatewayContext
 from mizzen.gateway.feedback import accuracy as feedback_accuracy
 from mizzen.gateway.feedback import record_keeper, routing_parameter
-from mizzen.gateway.inference.inference import Service
+from mizzen.gateway.inference.endpoint import Endpoint
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.request.responses import Answer, told
-from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.request.responses import Answer, json_answer
 from mizzen.graph import table_types
 from mizzen.protocol import v2
-from mizzen.selection.feedback_writer import Desk
+from mizzen.selection.feedback_writer import FeedbackWriter
 from mizzen.selection.records.lookup import find
-from mizzen.selection.records.record import Decision, Found, Run
+from mizzen.selection.records.record import RecordedDecision, RecordedRun, StoredRecord
 from mizzen.selection.records.segments import MAX_OUTPUTS
-from mizzen.selection.state_db import Credit, Given, Outcome, Score
+from mizzen.selection.state_db import Credit, FeedbackEntry, FeedbackOutcome, Score
 
 FIELDS = ("id", "reward", "truth", "user", "routing")
 MAX_ID, MAX_ROUTING = v2.MAX_ID * 12, 32 << 10
@@ -42,82 +43,82 @@ _CLOSE = 0.75
 log = logging.getLogger(__name__)
 
 
-class Said(NamedTuple):
-    """The body of a request, as far as it can be judged by itself."""
+class FeedbackBody(NamedTuple):
+    """The body of a feedback request, as far as it can be checked by itself."""
 
     id: str
     reward: float | None
     truth: Any
-    """None: nobody says."""
+    """None if the client does not say."""
     user: str
-    decisions: list[Decision] | None
-    """What the answer's `routing` says; None: it was not sent back."""
+    decisions: list[RecordedDecision] | None
+    """The choices in the answer's `routing`; None if the client did not send it back."""
 
 
-class _Case(NamedTuple):
-    """A feedback, and all that it is for."""
+class _ResolvedFeedback(NamedTuple):
+    """Feedback, with everything that it applies to."""
 
     endpoint: Endpoint
-    said: Said
+    body: FeedbackBody
     reward: float
     accuracy: Mapping[str, float]
-    """Of nodes whose own answer can be compared with the truth."""
-    decisions: list[Decision]
-    """Those that can be made now, too."""
-    ran: Sequence[Run]
+    """By node, for nodes whose own answer can be compared with the truth."""
+    decisions: list[RecordedDecision]
+    """Only those that the current graph can still make."""
+    ran: Sequence[RecordedRun]
 
 
-class Feedback:
-    def __init__(self, folder: Path, desk: Desk, service: Service) -> None:
-        """`folder`: of the records of all gateways."""
+class FeedbackApi:
+    def __init__(self, folder: Path, writer: FeedbackWriter, service: GatewayContext) -> None:
+        """`folder`: has the records of all gateways."""
         self._folder = folder
-        self._desk = desk
+        self._writer = writer
         self._service = service
 
     async def answer(self, endpoint: Endpoint, body: bytes) -> Answer:
-        """ValueError when the body cannot be read; Invalid, NotFound, Conflict; Unavailable when it cannot be written
-        down."""
-        said = read(body)
-        kept = endpoint.kept
-        if kept is None:
+        """Raises ValueError if the body cannot be parsed; Invalid, NotFound or Conflict; Unavailable if the feedback
+        cannot be written."""
+        feedback = parse_feedback(body)
+        limits = endpoint.kept
+        if limits is None:
             raise Conflict(
-                f"'{endpoint.name}' keeps no records of what answered, so there is nothing that feedback could be for: "
-                "`feedback: {}` in its spec, or a bandit in its graph, makes it keep some"
+                f"'{endpoint.name}' keeps no records of its answers, so it cannot take feedback: add "
+                "`feedback: {}` to its spec, or a bandit to its graph"
             )
         now = self._service.wall()
-        found = find(self._folder, kept.uid, v2.header_text(said.id), since=now - kept.max_seconds)
-        decisions = _decisions(said, found, endpoint)
-        _check_user(said, found)
-        accuracy = _accuracy(said, found)
-        reward = accuracy if said.reward is None else said.reward
+        found = find(self._folder, limits.uid, v2.header_text(feedback.id), since=now - limits.max_seconds)
+        decisions = _resolve_decisions(feedback, found, endpoint)
+        _check_user(feedback, found)
+        accuracy = _answer_accuracy(feedback, found)
+        reward = accuracy if feedback.reward is None else feedback.reward
         assert reward is not None
-        known = _known(decisions, endpoint.graph)
+        known = _current_decisions(decisions, endpoint.graph)
         ran = () if found is None else found.what.ran
-        own = _own(said, found, endpoint.graph, accuracy)
-        case = _Case(endpoint, said, reward, own, known, ran)
-        given = Given(
-            uid=kept.uid,
-            id=said.id if found is None else found.id.decode(),
-            digest=_digest(reward, said.truth, None if found is not None else decisions),
+        own = _accuracy_by_node(feedback, found, endpoint.graph, accuracy)
+        case = _ResolvedFeedback(endpoint, feedback, reward, own, known, ran)
+        entry = FeedbackEntry(
+            uid=limits.uid,
+            id=feedback.id if found is None else found.id.decode(),
+            digest=_digest_of(reward, feedback.truth, None if found is not None else decisions),
             reward=reward,
             at=now,
-            credits=_credits(known, endpoint.graph, said.user if found is None else found.user),
+            credits=_build_credits(known, endpoint.graph, feedback.user if found is None else found.user),
             scores=[Score(node, version, reward, own.get(node)) for node, version in case.ran],
         )
-        outcome = await self._given(given, case)
+        outcome = await self._submit(entry, case)
         if outcome == "different":
-            raise Conflict(f"request '{v2.cited(said.id)}' was given other feedback before")
-        return told({"id": said.id, "reward": reward, "counted": outcome == "counted"})
+            raise Conflict(f"request '{v2.shorten(feedback.id)}' already has different feedback")
+        return json_answer({"id": feedback.id, "reward": reward, "counted": outcome == "counted"})
 
     def close(self) -> None:
-        """What was given is written first."""
-        self._desk.close()
+        """Writes pending feedback first."""
+        self._writer.close()
 
-    async def _given(self, given: Given, case: _Case) -> Outcome:
-        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    async def _submit(self, entry: FeedbackEntry, case: _ResolvedFeedback) -> FeedbackOutcome:
+        future: asyncio.Future[FeedbackOutcome] = asyncio.get_running_loop().create_future()
 
-        def done(outcome: Outcome | Exception) -> None:
-            # Whoever sent it may have gone meanwhile. It counts all the same.
+        def on_done(outcome: FeedbackOutcome | Exception) -> None:
+            # The client may be gone by now. The feedback counts all the same.
             if outcome == "counted":
                 self._count(case)
             if future.done():
@@ -127,34 +128,34 @@ class Feedback:
             else:
                 future.set_result(outcome)
 
-        self._desk.give(given, done)
+        self._writer.submit(entry, on_done)
         return await future
 
-    def _count(self, case: _Case) -> None:
+    def _count(self, case: _ResolvedFeedback) -> None:
         metrics, endpoint = self._service.metrics, case.endpoint
         for node, arm in {(node, arm) for node, arm, _ in case.decisions} or {("", "")}:
-            metrics.rewarded(endpoint.namespace, endpoint.name, node, arm, case.reward)
+            metrics.add_reward(endpoint.namespace, endpoint.name, node, arm, case.reward)
         for node, version in case.ran:
             if node in case.accuracy:
-                metrics.judged(endpoint.namespace, endpoint.name, node, version, case.accuracy[node])
+                metrics.add_accuracy(endpoint.namespace, endpoint.name, node, version, case.accuracy[node])
         if case.ran:
             try:
-                self._tell(case)
-            except Exception:  # the feedback counts, whatever becomes of this
-                log.exception("models were not told of feedback")
+                self._notify_models(case)
+            except Exception:  # the feedback counts even if this fails
+                log.exception("models could not be notified of feedback")
 
-    def _tell(self, case: _Case) -> None:
+    def _notify_models(self, case: _ResolvedFeedback) -> None:
         body: bytes | None = None
         for node, version in reversed(case.ran):
-            for queue in self._queues(case.endpoint, node, version):
+            for queue in self._queues_of(case.endpoint, node, version):
                 if queue.hello is None or not queue.hello.feedback:
                     continue
-                body = body or _frame(case)
+                body = body or _encode_frame(case)
                 if queue.tell(body):
                     break
 
-    def _queues(self, endpoint: Endpoint, node: str, version: str) -> list[Queue]:
-        """Of the version that ran, if it is served here still."""
+    def _queues_of(self, endpoint: Endpoint, node: str, version: str) -> list[Queue]:
+        """Returns the queues of the version that ran, if this gateway still serves it."""
         graph, queues = endpoint.graph, endpoint.queues
         if graph is not None:
             callee = next((each.call for each in graph.nodes if each.name == node), None)
@@ -164,22 +165,22 @@ class Feedback:
         return [queue for queue in queues if queue.server.version == version]
 
 
-def read(body: bytes) -> Said:
-    """ValueError when it is no feedback at all, Invalid when what it says cannot be."""
-    fields = _fields(body)
+def parse_feedback(body: bytes) -> FeedbackBody:
+    """Raises ValueError if the body is not feedback, Invalid if its values are not allowed."""
+    fields = _parse_fields(body)
     for name in fields:
         if name not in FIELDS:
             close = difflib.get_close_matches(name, FIELDS, n=1, cutoff=_CLOSE)
             hint = f"did you mean '{close[0]}'?" if close else f"fields are {', '.join(FIELDS)}"
-            raise ValueError(f"{v2.cited(name)}: is no field of feedback; {hint}")
+            raise ValueError(f"{v2.shorten(name)}: is not a field of feedback; {hint}")
     if "id" not in fields:
         raise ValueError("id: is missing")
-    id_, user, routing = (_text(fields, name, most) for name, most in _TEXTS.items())
+    id_, user, routing = (_parse_text(fields, name, most) for name, most in _TEXTS.items())
     if not id_:
         raise ValueError("id: expected a string that is not empty")
     reward, truth = fields.get("reward"), fields.get("truth")
     if reward is None and truth is None:
-        raise Invalid("reward: is missing, and so is truth: one of them says how well it was answered")
+        raise Invalid("reward: is missing, and so is truth; send at least one of them")
     if reward is not None and not _is_reward(reward):
         raise Invalid("reward: expected a number from 0 to 1")
     try:
@@ -189,22 +190,22 @@ def read(body: bytes) -> Said:
     if not finite:
         raise Invalid("truth: holds a number that is not finite")
     try:
-        decisions = routing_parameter.read(routing) if routing else None
+        decisions = routing_parameter.parse(routing) if routing else None
     except ValueError as fault:
         raise Invalid(f"routing: {fault}") from None
-    return Said(id_, None if reward is None else float(reward), truth, user, decisions)
+    return FeedbackBody(id_, None if reward is None else float(reward), truth, user, decisions)
 
 
-_TEXTS = {"id": MAX_ID, "user": v2.MAX_CITED, "routing": MAX_ROUTING}
-"""Most characters of each. An id is longer where it is spelled as headers have it."""
+_TEXTS = {"id": MAX_ID, "user": v2.MAX_QUOTED, "routing": MAX_ROUTING}
+"""Maximum characters of each. An id may be longer when it is encoded as in headers."""
 
 
-def _fields(body: bytes) -> dict[str, Any]:
+def _parse_fields(body: bytes) -> dict[str, Any]:
     try:
-        found = v2.read(msgspec.json.decode, body)
+        found = v2.decode_with(msgspec.json.decode, body)
     except ValueError as fault:
         try:
-            # Python's own reader takes NaN and numbers beyond all bounds, which many clients send: they are told so.
+            # Python's own parser accepts NaN and huge numbers, which many clients send: they get a clearer error.
             found = json.loads(body)
         except (ValueError, RecursionError):
             raise fault from None
@@ -213,7 +214,7 @@ def _fields(body: bytes) -> dict[str, Any]:
     return found
 
 
-def _text(fields: dict[str, Any], name: str, most: int) -> str:
+def _parse_text(fields: dict[str, Any], name: str, most: int) -> str:
     value = fields.get(name)
     if value is None and name != "id":
         return ""
@@ -234,20 +235,24 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or math.isfinite(value)
 
 
-def _decisions(said: Said, found: Found | None, endpoint: Endpoint) -> list[Decision]:
-    """As recorded; as the client says where there is no record."""
-    graph, claimed = endpoint.graph, said.decisions
+def _resolve_decisions(
+    feedback: FeedbackBody, found: StoredRecord | None, endpoint: Endpoint
+) -> list[RecordedDecision]:
+    """Returns the recorded decisions, or the client's if there is no record."""
+    graph, claimed = endpoint.graph, feedback.decisions
     if found is not None:
-        if claimed is not None and (fault := routing_parameter.contradicts(claimed, found.what.decisions, graph)):
-            raise Invalid(f"routing: contradicts what is known of this request: {fault}")
+        if claimed is not None and (
+            fault := routing_parameter.find_contradiction(claimed, found.what.decisions, graph)
+        ):
+            raise Invalid(f"routing: contradicts the record of this request: {fault}")
         return found.what.decisions
     if claimed is None:
         raise NotFound(
-            f"no record of request '{v2.cited(said.id)}': it is unknown, or too old; "
-            "the parameter `routing` of its answer may be sent as `routing`"
+            f"no record of request '{v2.shorten(feedback.id)}': it is unknown, or too old; "
+            "send the parameter `routing` of its answer as `routing`"
         )
     if graph is None:
-        raise Invalid(f"routing: '{endpoint.name}' is no graph")
+        raise Invalid(f"routing: '{endpoint.name}' is not a graph")
     try:
         routing_parameter.check(claimed, graph)
     except ValueError as fault:
@@ -255,45 +260,45 @@ def _decisions(said: Said, found: Found | None, endpoint: Endpoint) -> list[Deci
     return claimed
 
 
-def _check_user(said: Said, found: Found | None) -> None:
-    if found is not None and said.user and said.user != found.user:
-        whose = "it was for nobody in particular" if not found.user else "it was for another one"
-        raise Invalid(f"user: is not that of this request; {whose}")
+def _check_user(feedback: FeedbackBody, found: StoredRecord | None) -> None:
+    if found is not None and feedback.user and feedback.user != found.user:
+        whose = "the request named no user" if not found.user else "the request was for another user"
+        raise Invalid(f"user: does not match this request; {whose}")
 
 
-def _accuracy(said: Said, found: Found | None) -> float | None:
-    """By the truth, if it is given. Where it can be compared with nothing, a reward has to do."""
-    if said.truth is None:
+def _answer_accuracy(feedback: FeedbackBody, found: StoredRecord | None) -> float | None:
+    """Returns the accuracy if a truth was sent and can be compared; without an answer, a reward is required."""
+    if feedback.truth is None:
         return None
     if found is not None and found.outputs:
         try:
-            return feedback_accuracy.accuracy(found.outputs, said.truth)
+            return feedback_accuracy.compute_accuracy(found.outputs, feedback.truth)
         except ValueError as fault:
             raise Invalid(f"truth: {fault}") from None
-    if said.reward is not None:
+    if feedback.reward is not None:
         return None
     if found is None:
         raise Invalid("truth: without a record there is no answer to compare it with; send a reward")
     raise Invalid(f"truth: the answer had more than {MAX_OUTPUTS} bytes and was not kept; send a reward")
 
 
-def _own(
-    said: Said, found: Found | None, graph: table_types.Graph | None, accuracy: float | None
+def _accuracy_by_node(
+    feedback: FeedbackBody, found: StoredRecord | None, graph: table_types.Graph | None, accuracy: float | None
 ) -> Mapping[str, float]:
-    """How right each node that ran was: as the answer was, unless others had a part in that. Of members of an ensemble
-    it is what they gave themselves that counts."""
+    """Returns the accuracy of each node that ran: that of the answer, unless it was merged. Members of an ensemble are
+    scored by their own outputs."""
     if accuracy is None or found is None:
         return {}
-    merged = set() if graph is None else _merged(graph)
+    merged = set() if graph is None else _nodes_before_merge(graph)
     own = {node: accuracy for node, _ in found.what.ran if node not in merged}
-    for node, kept in record_keeper.parts(found.outputs or b"")[0].items():
-        with contextlib.suppress(ValueError):  # it gave something else than what is answered
-            own[node] = feedback_accuracy.accuracy(kept, said.truth)
+    for node, outputs in record_keeper.split_members(found.outputs or b"")[0].items():
+        with contextlib.suppress(ValueError):  # its outputs differ from those of the answer
+            own[node] = feedback_accuracy.compute_accuracy(outputs, feedback.truth)
     return own
 
 
-def _merged(graph: table_types.Graph) -> set[str]:
-    """Nodes whose answers are merged with those of others on the way."""
+def _nodes_before_merge(graph: table_types.Graph) -> set[str]:
+    """Returns the nodes whose outputs are later merged with others."""
     behind: set[int] = set()
     for place in reversed(range(len(graph.nodes))):
         node = graph.nodes[place]
@@ -302,8 +307,10 @@ def _merged(graph: table_types.Graph) -> set[str]:
     return {graph.nodes[place].name for place in behind}
 
 
-def _known(decisions: Sequence[Decision], graph: table_types.Graph | None) -> list[Decision]:
-    """Those whose node and child are there still: others have nobody to learn from them."""
+def _current_decisions(
+    decisions: Sequence[RecordedDecision], graph: table_types.Graph | None
+) -> list[RecordedDecision]:
+    """Returns the decisions whose node and child still exist; no bandit can learn from the others."""
     arms = (
         {}
         if graph is None
@@ -312,7 +319,7 @@ def _known(decisions: Sequence[Decision], graph: table_types.Graph | None) -> li
     return [each for each in decisions if each[1] in arms.get(each[0], ())]
 
 
-def _credits(decisions: Sequence[Decision], graph: table_types.Graph | None, user: str) -> list[Credit]:
+def _build_credits(decisions: Sequence[RecordedDecision], graph: table_types.Graph | None, user: str) -> list[Credit]:
     if graph is None:
         return []
     routes = {node.name: node.route for node in graph.nodes if node.route is not None}
@@ -321,28 +328,28 @@ def _credits(decisions: Sequence[Decision], graph: table_types.Graph | None, use
         for node, arm, likely in decisions
         if (route := routes[node]).kind == "mab" and route.policy is not None
     }
-    # A node that ran more than once for the request has one feedback all the same.
+    # A node that ran several times for the request still gets one credit.
     return list(found.values())
 
 
-def _digest(reward: float, truth: Any, claimed: Sequence[Decision] | None) -> bytes:
-    """Of all that makes one feedback another: 1 and 1.0 are the same. `claimed`: whom it is for, where no record says
-    so."""
-    said = [reward, _plain(truth)] if claimed is None else [reward, _plain(truth), claimed]
-    text = msgspec.json.encode(said, order="sorted")
+def _digest_of(reward: float, truth: Any, claimed: Sequence[RecordedDecision] | None) -> bytes:
+    """Digest that tells different feedback apart; 1 and 1.0 are equal. `claimed`: the client's decisions, if there is
+    no record."""
+    content = [reward, _normalize(truth)] if claimed is None else [reward, _normalize(truth), claimed]
+    text = msgspec.json.encode(content, order="sorted")
     return hashlib.blake2b(text, digest_size=16).digest()
 
 
-def _plain(value: Any) -> Any:
+def _normalize(value: Any) -> Any:
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_normalize(each) for each in value]
     if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _normalize(each) for name, each in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _frame(case: _Case) -> bytes:
-    told: dict[str, Any] = {"id": case.said.id, "reward": case.reward}
-    if case.said.truth is not None:
-        told["truth"] = case.said.truth
-    return msgspec.msgpack.encode(told)
+def _encode_frame(case: _ResolvedFeedback) -> bytes:
+    fields: dict[str, Any] = {"id": case.body.id, "reward": case.reward}
+    if case.body.truth is not None:
+        fields["truth"] = case.body.truth
+    return msgspec.msgpack.encode(fields)

@@ -1,5 +1,6 @@
-"""Graphs as a gateway runs them: what their nodes call, and requests on their way through.
+"""Graph execution in a gateway: the targets that nodes call, and the requests that go through them.
 
-`binding` makes a Plan's graph ready: `targets` is what nodes call, `straight` the shapes that need no walk, `walk` all
-others, by `mizzen.graph.executor`. `tally` counts what happens at nodes. Sockets, queues and rights are not here.
+`bound_graph` binds a Plan's graph to its targets (`targets`). `fast_paths` and `ensemble` run simple shapes, and
+`execution` runs all others with `mizzen.graph.executor`. `node_stats` counts what happens at nodes. Sockets, queues and
+authorization are not here.
 """

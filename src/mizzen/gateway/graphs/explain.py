@@ -1,104 +1,102 @@
-"""POST .../explain: a request through a graph, with all that was called for it, and how long each took.
+"""POST .../explain: runs a request through a graph and lists all calls that were made for it, with their times.
 
-It is a prediction like any other, counted and recorded as such; only the straight ways are not taken, on which nobody
-looks. What went wrong is part of what is told, so that one sees how far the request came.
+It is an ordinary prediction, and counted and recorded as one. Fast paths are not used, because they record no calls. A
+failure is part of the explanation, so that the caller sees how far the request came.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from mizzen.errors import Conflict
 from mizzen.gateway.graphs.bound_graph import BoundGraph
-from mizzen.gateway.inference.calls import OK, Call, Placed
-from mizzen.gateway.inference.protocols import V2, Dialect, Options
+from mizzen.gateway.graphs.execution import GraphExecution, NodeCallRecord
+from mizzen.gateway.inference.default_outputs import DefaultOutput
+from mizzen.gateway.inference.endpoint import Codec, Endpoint, InferenceCall, NamedCall
+from mizzen.gateway.inference.protocols import V2
+from mizzen.gateway.queueing.call import OK, Call
+from mizzen.gateway.request.head import RequestHead
 from mizzen.gateway.request.responses import Answer, Header
 from mizzen.graph import messages
 from mizzen.protocol import v2
 
-if TYPE_CHECKING:
-    from mizzen.gateway.graphs.execution import Seen, Walk
-    from mizzen.gateway.inference.default_outputs import Default
-    from mizzen.gateway.inference.inference import Inference, Service
-    from mizzen.gateway.route_table import Endpoint
-
-MOST_SHOWN = 64 << 10
-"""Bytes of what one call gave that are told; of more, only what they are."""
-_UNFIT = b"retry-after"
-"""Of headers of an error: what is told here is none."""
+MAX_SHOWN_BYTES = 64 << 10
+"""Larger outputs of a call are described, but not shown."""
+_ERROR_HEADER = b"retry-after"
+"""A header of errors that is dropped, because an explanation is not an error."""
 
 
-class _Answered(msgspec.Struct):
+class _InferenceResponse(msgspec.Struct):
     parameters: dict[str, Any] = {}
 
 
-class _Refused(msgspec.Struct):
+class _ErrorResponse(msgspec.Struct):
     error: str
 
 
-_read_answer = msgspec.json.Decoder(_Answered).decode
-_read_refusal = msgspec.json.Decoder(_Refused).decode
+_read_answer = msgspec.json.Decoder(_InferenceResponse).decode
+_read_refusal = msgspec.json.Decoder(_ErrorResponse).decode
 
 
-class _Plain:
-    """V2, answered in JSON whatever is asked for: the answer stands within another."""
+class _JsonOnlyV2:
+    """V2 that always answers in JSON, because the answer is embedded in the explanation."""
 
-    def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
-        V2.read(call, service, body, options)
+    def read(self, call: InferenceCall, body: bytes, head: RequestHead) -> None:
+        V2.read(call, body, head)
         call.item = call.item[:2]
         call.plain = True
 
-    def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
+    def answer(self, call: InferenceCall, payload: bytes) -> tuple[bytes, bytes]:
         return V2.answer(call, payload)
 
-    def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
+    def default(self, call: InferenceCall, default: DefaultOutput, why: bytes) -> tuple[bytes, bytes] | None:
         return V2.default(call, default, why)
 
 
-PLAIN: Dialect = _Plain()
+JSON_ONLY_V2: Codec = _JsonOnlyV2()
 
 
-class Explaining:
-    """One request, on its way through a graph. Ask `endpoint`; what it answers is for `told`."""
+class Explanation:
+    """One explained request. Send the request to `endpoint`, then pass its answer to `to_answer`."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        """Conflict when it is no graph."""
+        """Raises Conflict if the endpoint is not a graph."""
         bound = endpoint.bound
         if not isinstance(bound, BoundGraph):
-            raise Conflict(f"'{endpoint.name}' is no graph: what it does with a request is answer it")
-        self.endpoint = replace(endpoint, submit=self._submit, dialect=PLAIN, cache=None)
+            raise Conflict(f"'{endpoint.name}' is not a graph; only requests to graphs can be explained")
+        self.endpoint = replace(endpoint, submit=self._submit, codec=JSON_ONLY_V2, cache=None)
         self._bound = bound
-        self._seen: list[Seen] = []
-        self._walk: Walk | None = None
+        self._calls: list[NodeCallRecord] = []
+        self._execution: GraphExecution | None = None
 
-    def told(self, answer: Answer, seconds: float) -> Answer:
-        """`answer`: that of the endpoint, after so many seconds. What could not be read stays refused."""
-        walk = self._walk
-        if walk is None:
+    def to_answer(self, answer: Answer, seconds: float) -> Answer:
+        """`answer`: of the endpoint, after `seconds`. A request that could not be parsed stays refused."""
+        execution = self._execution
+        if execution is None:
             return answer
         about: dict[str, Any] = {
             "took_ms": _milliseconds(seconds),
-            "nodes": [_call(each) for each in sorted(self._seen, key=_by_time)],
-            "taken": [shape.name for shape in walk.shapes if walk.taken[shape.place]],
-            "routing": _routing(walk),
+            "nodes": [_render_call(each) for each in sorted(self._calls, key=_by_time)],
+            "taken": [shape.name for shape in execution.nodes if execution.reached[shape.place]],
+            "routing": _render_routing(execution),
         }
         if answer.code == OK:
             parameters = _read_answer(answer.body).parameters
             about = {"answer": msgspec.Raw(answer.body), "parameters": parameters, **about}
         else:
             about = {"error": _read_refusal(answer.body).error, "code": answer.code, **about}
-        headers: tuple[Header, ...] = tuple(each for each in answer.headers if each[0] != _UNFIT)
+        headers: tuple[Header, ...] = tuple(each for each in answer.headers if each[0] != _ERROR_HEADER)
         return replace(answer, code=OK, body=v2.to_json(about), headers=headers)
 
     def _submit(self, call: Call) -> None:
-        assert isinstance(call, Placed)
-        self._walk = self._bound.begin(call, self._seen)
+        assert isinstance(call, NamedCall)
+        self._execution = self._bound.begin(call, self._calls)
 
 
-def _call(seen: Seen) -> dict[str, Any]:
+def _render_call(seen: NodeCallRecord) -> dict[str, Any]:
     about = {
         "node": seen.node,
         "phase": seen.phase,
@@ -109,13 +107,13 @@ def _call(seen: Seen) -> dict[str, Any]:
     if seen.code != OK:
         return {**about, "error": seen.payload.decode(errors="replace")}
     try:
-        return {**about, "outputs": _outputs(messages.of_reply(seen.payload))}
+        return {**about, "outputs": _render_outputs(messages.parse_reply(seen.payload))}
     except ValueError as fault:
-        return {**about, "error": f"it answered what cannot be shown: {fault}"}
+        return {**about, "error": f"its answer cannot be shown: {fault}"}
 
 
-def _outputs(entries: messages.Message) -> msgspec.Raw | list[dict[str, Any]]:
-    if messages.size_of(entries) <= MOST_SHOWN:
+def _render_outputs(entries: messages.Entries) -> msgspec.Raw | list[dict[str, Any]]:
+    if messages.size_of(entries) <= MAX_SHOWN_BYTES:
         return msgspec.Raw(messages.to_payload(entries))
     return [
         {"name": name, "datatype": datatype, "shape": shape, "parameters": {"left_out_bytes": len(data)}}
@@ -123,20 +121,20 @@ def _outputs(entries: messages.Message) -> msgspec.Raw | list[dict[str, Any]]:
     ]
 
 
-def _routing(walk: Walk) -> list[dict[str, Any]]:
-    """As answers tell it, and how likely each choice was, where that is known."""
-    decisions = sorted(walk.decisions, key=lambda each: (each.place, each.order))
+def _render_routing(execution: GraphExecution) -> list[dict[str, Any]]:
+    """Returns the choices as in answers, with the probability of each if it is known."""
+    decisions = sorted(execution.decisions, key=lambda each: (each.place, each.order))
     return [
         {
             "node": each.key,
-            "chosen": [walk.shapes[place].name for place in each.chosen],
-            **({"probability": each.likely} if each.likely else {}),
+            "chosen": [execution.nodes[place].name for place in each.chosen],
+            **({"probability": each.probability} if each.probability else {}),
         }
         for each in decisions
     ]
 
 
-def _by_time(seen: Seen) -> float:
+def _by_time(seen: NodeCallRecord) -> float:
     return seen.began
 
 

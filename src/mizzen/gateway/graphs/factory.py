@@ -1,4 +1,4 @@
-"""What a gateway has once for all its graphs: what bandits know, logs of records, pools of connections to services."""
+"""Creates and binds the graphs of a gateway, with their shared state: bandit selectors, record logs, service pools."""
 
 from __future__ import annotations
 
@@ -8,39 +8,40 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from mizzen.gateway.feedback.record_keeper import Keeper
+from mizzen.gateway.feedback.record_keeper import RecordWriter
 from mizzen.gateway.graphs.bound_graph import BoundGraph
 from mizzen.gateway.graphs.fast_paths import submit_of
-from mizzen.gateway.graphs.node_stats import Tallies
-from mizzen.gateway.graphs.targets import Target, named
-from mizzen.gateway.queueing.deadline_timer import Sweeper
-from mizzen.gateway.route_table import Endpoint, Routes
+from mizzen.gateway.graphs.node_stats import GraphStats
+from mizzen.gateway.graphs.targets import CallTarget, name_of
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
+from mizzen.gateway.route_table import Routes
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.graph import table_types
-from mizzen.selection.cached_state import Selector, View
-from mizzen.selection.records.writer import Log
+from mizzen.selection.cached_state import Selector, StateCache
+from mizzen.selection.records.writer import RecordLog
 
-Chosen = tuple[str, str, table_types.Policy, tuple[str, ...]]
-"""Between what: the uid of a graph, a node, its policy and its arms."""
+SelectorKey = tuple[str, str, table_types.Policy, tuple[str, ...]]
+"""The uid of a graph, a node, its policy and its arms."""
 
 
-class Making:
+class GraphFactory:
     def __init__(
         self,
         *,
-        view: View,
+        view: StateCache,
         records: Path,
         gateway: int,
         limit: int,
-        sweeper: Sweeper,
+        sweeper: DeadlineTimer,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
         wall: Callable[[], float],
         rng: Random,
     ) -> None:
-        """`records`: the folder of all records; `gateway`: the number of this process among those that write there.
+        """`records`: the folder of all records. `gateway`: the number of this process among those that write there.
         `limit`: calls that may wait for one service."""
-        self.tallies = Tallies()
+        self.stats = GraphStats()
         self.pools: dict[str, ServicePool] = {}
         self._view = view
         self._records = records
@@ -51,34 +52,38 @@ class Making:
         self._clock = clock
         self._wall = wall
         self._rng = rng
-        self._keepers: dict[table_types.Kept, Keeper] = {}
-        self._selectors: dict[Chosen, Selector] = {}
-        """Of bandits: to make one looks into a file and may wait for others, so the next Table goes on with it."""
-        self._used: set[Chosen] = set()
-        """Those of the routes that are being made."""
+        self._record_writers: dict[table_types.RecordLimits, RecordWriter] = {}
+        self._selectors: dict[SelectorKey, Selector] = {}
+        """Of bandits. Creating one reads a file and may wait for a lock, so the next Table reuses it."""
+        self._used_selectors: set[SelectorKey] = set()
+        """Selectors that the routes under construction use."""
 
-    def keeper(self, kept: table_types.Kept | None) -> Keeper | None:
-        """One for as long as records are kept alike."""
-        if kept is None:
+    def record_writer(self, limits: table_types.RecordLimits | None) -> RecordWriter | None:
+        """Returns the writer for these record settings; it is reused until they change."""
+        if limits is None:
             return None
-        found = self._keepers.get(kept)
+        found = self._record_writers.get(limits)
         if found is None:
-            found = self._keepers[kept] = Keeper(Log(self._records, self._gateway, kept, wall=self._wall))
+            found = self._record_writers[limits] = RecordWriter(
+                RecordLog(self._records, self._gateway, limits, wall=self._wall)
+            )
         return found
 
-    def bound(self, namespace: str, name: str, graph: table_types.Graph, kept: table_types.Kept | None) -> BoundGraph:
-        """Still without what its nodes call."""
+    def bind_graph(
+        self, namespace: str, name: str, graph: table_types.Graph, limits: table_types.RecordLimits | None
+    ) -> BoundGraph:
+        """Returns the graph without targets; `bind` adds them."""
         return BoundGraph(
             graph,
-            tallies=self.tallies.of(namespace, name, graph),
+            node_stats=self.stats.nodes_of(namespace, name, graph),
             clock=self._clock,
             rng=self._rng,
             select=lambda node, policy, arms: self._selector((graph.uid, node, policy, arms)),
-            keeper=self.keeper(kept),
+            writer=self.record_writer(limits),
         )
 
-    def take(self, services: Iterable[table_types.Service]) -> None:
-        """Of a Table that comes into force: connections to those it names, and to no others."""
+    def update_services(self, services: Iterable[table_types.Service]) -> None:
+        """Keeps pools for exactly the services of a Table that takes effect."""
         wanted = {service.id: service for service in services}
         for id_ in self.pools.keys() - wanted.keys():
             self.pools.pop(id_).retire()
@@ -92,7 +97,7 @@ class Making:
                 pool.update(service)
 
     def bind(self, routes: Routes) -> None:
-        """All graphs of these routes, to what the same routes lead to."""
+        """Binds all graphs of these routes to endpoints of the same routes."""
         graphs: dict[int, tuple[BoundGraph, list[Endpoint]]] = {}
         for name in routes.names.values():
             for endpoint in (name.current, *name.versions.values(), *name.aliases.values()):
@@ -102,54 +107,54 @@ class Making:
         for bound, endpoints in graphs.values():
             bound.bind(self._finder(routes, endpoints[0].namespace))
         if any(node.merge is not None for bound, _ in graphs.values() for node in bound.graph.nodes):
-            importlib.import_module("mizzen.protocol.tensors")  # numpy: not when the first large answers are merged
-        # Only now: how a graph is asked goes by what it calls.
+            importlib.import_module("mizzen.protocol.tensors")  # loads numpy now, not at the first large merge
+        # Only now: the fast path of a graph depends on its targets.
         for bound, endpoints in graphs.values():
             submit = submit_of(bound)
             for endpoint in endpoints:
                 endpoint.submit = submit
 
-    def keep(self, routes: Routes, kept: Iterable[table_types.Kept]) -> None:
-        """Forget what none of these speak of."""
-        self.tallies.keep({key for key, name in routes.names.items() if name.current.bound is not None})
-        wanted = set(kept)
-        for gone in self._keepers.keys() - wanted:
-            self._keepers.pop(gone).log.close()
-        self._selectors = {key: self._selectors[key] for key in self._used}
-        self._used = set()
+    def retain(self, routes: Routes, limits: Iterable[table_types.RecordLimits]) -> None:
+        """Drops all state that these routes and record settings do not use."""
+        self.stats.retain({key for key, name in routes.names.items() if name.current.bound is not None})
+        wanted = set(limits)
+        for gone in self._record_writers.keys() - wanted:
+            self._record_writers.pop(gone).log.close()
+        self._selectors = {key: self._selectors[key] for key in self._used_selectors}
+        self._used_selectors = set()
 
     async def close(self) -> None:
         await asyncio.gather(*(pool.abort() for pool in self.pools.values()))
         self.pools.clear()
-        for keeper in self._keepers.values():
-            keeper.log.close()
+        for writer in self._record_writers.values():
+            writer.log.close()
         self._view.close()
 
-    def _selector(self, chosen: Chosen) -> Selector:
-        self._used.add(chosen)
+    def _selector(self, chosen: SelectorKey) -> Selector:
+        self._used_selectors.add(chosen)
         found = self._selectors.get(chosen)
         if found is None:
-            found = self._selectors[chosen] = self._view.of(*chosen)
+            found = self._selectors[chosen] = self._view.selector_for(*chosen)
         return found
 
-    def _finder(self, routes: Routes, namespace: str) -> Callable[[table_types.Callee], Target]:
-        def find(callee: table_types.Callee) -> Target:
+    def _finder(self, routes: Routes, namespace: str) -> Callable[[table_types.Callee], CallTarget]:
+        def find(callee: table_types.Callee) -> CallTarget:
             if callee.service:
                 pool = self.pools.get(callee.service)
-                return Target(pool=pool) if pool is not None else Target(missing=f"no service '{callee.service}'")
+                return CallTarget(pool=pool, missing="" if pool is not None else f"no service '{callee.service}'")
             name = routes.names.get((namespace, callee.name))
             if name is None:
-                return Target(missing=f"nothing called '{callee.name}' is served")
-            endpoint = name.asked(callee.version or None)
+                return CallTarget(missing=f"nothing called '{callee.name}' is served")
+            endpoint = name.find(callee.version or None)
             if endpoint is None:
-                return Target(missing=f"'{named(callee)}' is not served")
-            return Target(endpoint)
+                return CallTarget(missing=f"'{name_of(callee)}' is not served")
+            return CallTarget(endpoint)
 
         return find
 
 
-def heard(routes: Routes) -> frozenset[bytes]:
-    """Headers that graphs go by, or send on."""
+def headers_read_by(routes: Routes) -> frozenset[bytes]:
+    """Returns the headers that graphs route by or forward."""
     found: set[bytes] = set()
     for name in routes.names.values():
         graph = name.current.graph

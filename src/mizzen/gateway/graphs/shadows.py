@@ -1,62 +1,63 @@
-"""Copies of requests for shadows: answered, compared with what the caller got, measured and dropped.
+"""Calls of shadows with copies of requests: their answers are compared with the caller's answer, counted and dropped.
 
-Nobody waits for one. It has the time that its request has, and takes its place in the shadow's own queue, so the worst
-it can do to anybody is to be one more call of that model.
+No request waits for a shadow call. It has the deadline of its request and waits in the shadow's own queue, so the only
+harm it can do is one more call of that model.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from mizzen.gateway.graphs.node_stats import NodeTally
-from mizzen.gateway.graphs.targets import Errand, Target
-from mizzen.gateway.inference.calls import BAD_REQUEST, OK, Placed
+from mizzen.gateway.graphs.node_stats import NodeStats
+from mizzen.gateway.graphs.targets import CallTarget, NodeCall
+from mizzen.gateway.inference.endpoint import NamedCall
+from mizzen.gateway.queueing.call import BAD_REQUEST, OK
 from mizzen.graph.executor import Entries
 
 
-class Copy(Errand):
-    __slots__ = ("_ours", "_tally", "_theirs")
+class ShadowCall(NodeCall):
+    __slots__ = ("_answer", "_shadow_answer", "_stats")
 
-    def __init__(self, tally: NodeTally) -> None:
-        self._tally = tally
-        self._ours: bytes | None = None
-        self._theirs: bytes | None = None
-        self.live = True
+    def __init__(self, stats: NodeStats) -> None:
+        self._stats = stats
+        self._answer: bytes | None = None
+        self._shadow_answer: bytes | None = None
+        self.pending = True
 
-    def begin(self, target: Target, call: Placed, entries: Entries, form: tuple[Any, Any], now: float) -> None:
-        """`form`: which outputs are asked for and how, the same as of whoever answers the caller."""
-        self.sent(target, call, now, call.deadline)
-        self.request = None  # it is for nobody: whatever becomes of it, the request does not learn it
+    def begin(self, target: CallTarget, call: NamedCall, entries: Entries, form: tuple[Any, Any], now: float) -> None:
+        """`form`: requested outputs and their format, the same as in the call that answers the caller."""
+        self.prepare(target, call, now, call.deadline)
+        self.request = None  # the result must never reach the request
         self.size = call.size
         signature, (names, raw) = target.signature, form
         if signature is not None:
             try:
                 entries = signature.adapt(entries)
             except ValueError as fault:
-                self.settle(BAD_REQUEST, str(fault).encode(), now)
+                self.finish(BAD_REQUEST, str(fault).encode(), now)
                 return
         self.item = (entries, names, raw) if raw else (entries, names)
         target.submit(self)
 
-    def answered(self, payload: bytes) -> None:
-        """What the caller's own answer was made of, in the same form."""
-        self._ours = payload
+    def on_answer(self, payload: bytes) -> None:
+        """Takes the payload of the caller's own answer, in the same form."""
+        self._answer = payload
         self._compare()
 
-    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
-        self._tally.shadowed[code] += 1
-        self._tally.shadow_seconds += now - self.began
+    def on_end(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        self._stats.shadowed[code] += 1
+        self._stats.shadow_seconds += now - self.began
         if code == OK:
-            self._theirs = payload
+            self._shadow_answer = payload
             self._compare()
 
     def cancel(self, now: float) -> None:
-        """Nobody does: it goes on when the caller has gone."""
+        """Does nothing: a shadow call continues after its caller is gone."""
 
     def _compare(self) -> None:
-        if self._ours is None or self._theirs is None:
+        if self._answer is None or self._shadow_answer is None:
             return
-        if self._ours == self._theirs:
-            self._tally.agreed += 1
+        if self._answer == self._shadow_answer:
+            self._stats.agreed += 1
         else:
-            self._tally.differed += 1
+            self._stats.differed += 1

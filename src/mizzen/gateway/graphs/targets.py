@@ -1,30 +1,24 @@
-"""What a node of a graph calls, and one call of it."""
+"""The targets that graph nodes call, and one call of a target."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mizzen.gateway.inference.calls import FAILED, NOBODY, OK, UNAVAILABLE, Call, Placed
+from mizzen.gateway.inference.endpoint import Endpoint, NamedCall
 from mizzen.gateway.inference.inference import Inference
-from mizzen.gateway.inference.signature import Hello, Signature
-from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.queueing.call import FAILED, NOT_READY, OK, UNAVAILABLE, Call
+from mizzen.gateway.queueing.signature import Hello, Signature
 from mizzen.gateway.services.pool import ServicePool
-from mizzen.gateway.telemetry.metrics import GONE
+from mizzen.gateway.telemetry.counters import GONE
 from mizzen.graph import table_types
-from mizzen.graph.executor import Message
-from mizzen.graph.prepared_nodes import Shape
-
-if TYPE_CHECKING:
-    from mizzen.gateway.graphs.execution import Walk
-
 
 log = logging.getLogger(__name__)
 
 
-class Target:
-    """Something served here, by its name; a service; or neither, yet."""
+class CallTarget:
+    """A model or graph of this gateway, a service, or a target that does not exist yet."""
 
     __slots__ = ("endpoint", "missing", "pool", "submit", "timeout")
 
@@ -41,7 +35,7 @@ class Target:
 
     @property
     def signature(self) -> Signature | None:
-        """What it takes, where it has said so and takes nothing else."""
+        """Its declared inputs, if it is a model that has declared them; else None."""
         queues = () if self.endpoint is None else self.endpoint.queues
         return queues[0].signature if queues else None
 
@@ -65,63 +59,63 @@ class Target:
 
     @property
     def reason(self) -> str:
-        """Why it cannot be called at once; empty where it can."""
+        """Why it cannot be called now; empty if it can."""
         if self.missing:
             return self.missing
         if self.endpoint is not None:
             return "" if self.endpoint.ready else self.endpoint.reason or f"'{self.endpoint.name}' is not ready"
-        return "" if self.ready else "nobody answers there"
+        return "" if self.ready else "no address answers"
 
-    def lacks(self, names: Collection[str] | None) -> bool:
-        """Is one of these outputs, which a caller wants, none that it gives? That is no fault of what it was given."""
+    def lacks_output(self, names: Collection[str] | None) -> bool:
+        """Whether a requested output is not one of its outputs. That is the caller's fault, not that of its input."""
         hello = self.hello
         known = set() if hello is None else {output.name for output in hello.outputs}
         return bool(names and known) and not known.issuperset(names or ())
 
     def _refuse(self, call: Call) -> None:
-        call.settle(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOBODY)
+        call.finish(UNAVAILABLE, self.missing.encode(), call.began, lacking=NOT_READY)
 
 
-def broken(call: Placed, now: float) -> None:
-    """Something happened that should never: all that goes on for it is given up."""
+def fail_request(call: NamedCall, now: float) -> None:
+    """Ends a request after an internal error and abandons all work for it."""
     work, call.work = call.work, None
     if work is not None:
         work.abandon()
-    call.settle(FAILED, b"internal error", now)
+    call.finish(FAILED, b"internal error", now)
 
 
-def request_of(call: Placed) -> Inference | None:
+def request_of(call: NamedCall) -> Inference | None:
     if isinstance(call, Inference):
         return call
-    return call.request if isinstance(call, Errand) else None
+    return call.request if isinstance(call, NodeCall) else None
 
 
-class Errand(Placed):
-    """A call of what a node calls, for a request on its way. Whoever derives from it says what comes of its end."""
+class NodeCall(NamedCall):
+    """A call of a node's target, on behalf of a request. Subclasses implement `on_end`."""
 
     __slots__ = ("asks", "headers", "request", "route", "target")
 
-    target: Target
+    target: CallTarget
     request: Inference | None
-    """Whatever graph asks for it: the request that all of it is for."""
+    """The original request, through all nested graphs."""
     asks: dict[str, str] | None
-    """What it is asked beside its tensors, such as which nodes a router may take."""
+    """Parameters in addition to its tensors, such as the nodes that a router may choose."""
     headers: tuple[tuple[bytes, bytes], ...]
-    """Of the request, which go on with it."""
+    """Forwarded headers of the request."""
     route: str | None
-    """What a router said."""
+    """The choice that a router answered."""
 
-    def sent(self, target: Target, call: Placed, now: float, deadline: float) -> None:
-        """It is about to be handed to `target`. `call`: the request that it is for."""
+    def prepare(self, target: CallTarget, call: NamedCall, now: float, deadline: float) -> None:
+        """Sets all fields before the call is submitted to `target`. `call`: the request that it is for."""
         self.target = target
         self.request = request_of(call)
         self.asks = None
         self.headers = ()
         self.route = None
         self.work = None
-        self.alone = False
+        self.retry_alone = False
         self.id = call.id
-        self.options = call.options
+        self.head = call.head
         self.began = now
         self.deadline = min(deadline, now + target.timeout)
         endpoint = target.endpoint
@@ -129,67 +123,49 @@ class Errand(Placed):
             self.endpoint = endpoint
             endpoint.counters.in_flight += 1
 
-    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
-        """What comes of it, as in `settle`. Called once for each time that it was sent, unless it was cancelled."""
+    def on_end(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
+        """Takes the result, as in `finish`. Called once for each submission, unless the call was cancelled."""
         raise NotImplementedError
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        if not self.live:
+    def finish(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        if not self.pending:
             return
-        self.live = False
+        self.pending = False
         self.item: Any = None
         endpoint = self.target.endpoint
         if endpoint is not None:
-            endpoint.counters.ended(code, now - self.began)
+            endpoint.counters.record_end(code, now - self.began)
         try:
-            self.ended(code, payload, now, retry, lacking)
-        except Exception:  # nobody else would end the request
-            log.exception("failed on the way through a graph")
+            self.on_end(code, payload, now, retry, lacking)
+        except Exception:  # nothing else would end the request
+            log.exception("failed during the execution of a graph")
             if self.request is not None:
-                broken(self.request, now)
+                fail_request(self.request, now)
 
-    def found(self, payload: bytes, now: float, mark: bytes) -> None:
-        self.settle(OK, payload, now)
+    def finish_from_cache(self, payload: bytes, now: float, mark: bytes) -> None:
+        self.finish(OK, payload, now)
 
     def cancel(self, now: float) -> None:
-        if not self.live:
+        if not self.pending:
             return
-        self.live = False
+        self.pending = False
         self.item = None
         target = self.target
         if target.endpoint is not None:
-            target.endpoint.counters.ended(GONE, now - self.began)
+            target.endpoint.counters.record_end(GONE, now - self.began)
         elif target.pool is not None:
-            target.pool.gone(self)
+            target.pool.on_cancel(self)
         if self.work is not None:
             self.work.abandon()
 
     def move(self, endpoint: Endpoint) -> None:
         self.endpoint.counters.in_flight -= 1
-        self.target = Target(endpoint)
+        self.target = CallTarget(endpoint)
         self.endpoint = endpoint
         endpoint.counters.in_flight += 1
         endpoint.submit(self)
 
 
-class Step(Errand):
-    """What a node on a walk asks for."""
-
-    __slots__ = ("message", "phase", "shape", "walk", "whole")
-
-    def __init__(self, walk: Walk, shape: Shape, phase: int, message: Message) -> None:
-        self.walk = walk
-        self.shape = shape
-        self.phase = phase
-        self.message = message
-        self.whole = False
-        """Its answer is that to the request, in the form that was asked for."""
-        self.live = True
-
-    def ended(self, code: int, payload: bytes, now: float, retry: int, lacking: bytes) -> None:
-        self.walk.settled(self, code, payload, now, retry=retry, lacking=lacking)
-
-
-def named(callee: table_types.Callee) -> str:
-    """As people write it."""
+def name_of(callee: table_types.Callee) -> str:
+    """Returns the name as users write it: `name` or `name:version`."""
     return f"{callee.name}:{callee.version}" if callee.version else callee.name

@@ -1,4 +1,4 @@
-"""V2 over gRPC: calls, streams, health, reflection and metadata, on the HTTP/2 of `mizzen.web`.
+"""V2 over gRPC: unary and streaming calls, health, reflection and metadata, on the HTTP/2 server of `mizzen.web`.
 
-Bytes of messages are in `wire`; what an inference means is in `gateway.inference`.
+`wire` encodes and decodes messages; `gateway.inference` runs the inference.
 """

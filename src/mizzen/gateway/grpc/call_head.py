@@ -1,4 +1,4 @@
-"""What the head of a call says: which method is meant, by whom, and how its messages are to be read."""
+"""The parsed headers of a gRPC call: its method, credentials, deadline and message encoding."""
 
 from __future__ import annotations
 
@@ -6,107 +6,114 @@ import re
 from typing import NamedTuple
 
 from mizzen.gateway.access.authorizer import Credentials
-from mizzen.gateway.inference import protocols
-from mizzen.gateway.inference.protocols import PLAIN, Options
 from mizzen.gateway.request import request_ids
 from mizzen.gateway.request.content_encoding import ENCODINGS
-from mizzen.gateway.route_table import DEFAULT_NAMESPACE
-from mizzen.protocol.v2 import cited
+from mizzen.gateway.request.head import EMPTY_HEAD, TIMEOUT, RequestHead, parse_timeout
+from mizzen.gateway.request.url_paths import DEFAULT_NAMESPACE
+from mizzen.protocol.v2 import shorten
 
-_ONCE = (b":method", b":scheme", b":path", b":authority")
-_TYPES = re.compile(rb"application/grpc(\+proto)?(;.*)?")
+_PSEUDO_HEADERS = (b":method", b":scheme", b":path", b":authority")
+_CONTENT_TYPE = re.compile(rb"application/grpc(\+proto)?(;.*)?")
 _TIMEOUT = re.compile(rb"([0-9]{1,8})([HMSmun])")
-_COMMON = frozenset((b"authorization", b"content-type", b"host", b"origin", b"te", b"user-agent", *request_ids.NAMES))
+_STANDARD_HEADERS = frozenset(
+    (b"authorization", b"content-type", b"host", b"origin", b"te", b"user-agent", *request_ids.NAMES)
+)
 _SECONDS = {b"H": 3600.0, b"M": 60.0, b"S": 1.0, b"m": 1e-3, b"u": 1e-6, b"n": 1e-9}
 
 
-class Opening(NamedTuple):
+class CallHead(NamedTuple):
     method: str
-    """Of gRPC, such as /inference.GRPCInferenceService/ModelInfer."""
+    """The gRPC path, such as /inference.GRPCInferenceService/ModelInfer."""
     hosts: list[bytes]
     origins: list[bytes]
     credentials: Credentials
     namespace: str
     encoding: bytes
-    """Of messages that say they are compressed; empty: it is not said."""
+    """Of compressed messages; empty: the headers name no encoding."""
     seconds: float
-    """How long it may take, as far as the caller says."""
-    options: Options
+    """Deadline that the caller set; infinite if there is none."""
+    head: RequestHead
 
     @property
-    def lasting(self) -> bool:
-        """Whether it holds for the next call, too: one that is marked never comes again."""
-        return self.options.trace is None and not self.options.id
+    def cacheable(self) -> bool:
+        """Whether it is valid for the next call too: a head with a request id or trace never repeats."""
+        return self.head.trace is None and not self.head.id
 
 
-class Unfit(Exception):
-    """No call, or none that is answered here."""
+class RpcError(Exception):
+    """The call is refused with this error."""
 
     def __init__(self, code: int, text: str, retry: int = 0) -> None:
-        """`code`: what REST would say. `retry`: in how many seconds it is worth asking again; 0: not by itself."""
+        """`code`: the equivalent HTTP status. `retry`: seconds after which a retry is worthwhile; 0: never."""
         super().__init__(text)
         self.code = code
         self.text = text
         self.retry = retry
 
 
-class Stranger(Exception):
-    """It is no gRPC."""
+class NotGrpcError(Exception):
+    """The request is not gRPC."""
 
 
-def read(fields: tuple[tuple[bytes, bytes], ...]) -> Opening:
-    """Stranger; Unfit when there is nothing to call; ValueError for a header that is not as it should be."""
+def parse_head(fields: tuple[tuple[bytes, bytes], ...]) -> CallHead:
+    """Raises NotGrpcError; RpcError if the call cannot be answered; ValueError for a malformed header."""
     given: dict[bytes, list[bytes]] = {}
     begun = False
     for name, value in fields:
         if name.startswith(b":"):
-            if begun or name not in _ONCE or name in given:
-                raise Stranger("the head of the request is not HTTP/2's")
+            if begun or name not in _PSEUDO_HEADERS or name in given:
+                raise NotGrpcError("the headers of the request are not valid HTTP/2")
         else:
             begun = True
         given.setdefault(name, []).append(value)
-    if given.get(b":method") != [b"POST"] or not _TYPES.fullmatch(_one(given, b"content-type")):
-        raise Stranger("this port speaks gRPC only: POST, with content-type application/grpc")
-    path = _one(given, b":path")
+    if given.get(b":method") != [b"POST"] or not _CONTENT_TYPE.fullmatch(_value_of(given, b"content-type")):
+        raise NotGrpcError("this port accepts only gRPC: POST with content-type application/grpc")
+    path = _value_of(given, b":path")
     id_, trace = request_ids.read(fields)
-    return Opening(
+    return CallHead(
         path.decode("latin-1"),
         [*given.get(b":authority", ()), *given.get(b"host", ())][:1],
         given.get(b"origin", []),
         tuple(given.get(b"authorization", ())),
-        _one(given, b"mizzen-namespace").decode("latin-1") or DEFAULT_NAMESPACE,
-        _encoding(_one(given, b"grpc-encoding")),
-        min(_timeout(_one(given, b"grpc-timeout")), protocols.milliseconds(_listed(given, protocols.TIMEOUT))),
-        # With whatever graphs may come to listen to: an opening outlives Tables.
-        PLAIN._replace(
-            id=id_, trace=trace, path=path, rpc=True, heads=tuple(field for field in fields if _is_own(field[0]))
+        _value_of(given, b"mizzen-namespace").decode("latin-1") or DEFAULT_NAMESPACE,
+        _parse_encoding(_value_of(given, b"grpc-encoding")),
+        min(_parse_timeout(_value_of(given, b"grpc-timeout")), parse_timeout(_optional_value_of(given, TIMEOUT))),
+        # All caller metadata, because a cached head outlives Tables, and a later graph may forward other headers.
+        EMPTY_HEAD._replace(
+            id=id_,
+            trace=trace,
+            path=path,
+            rpc=True,
+            graph_headers=tuple(field for field in fields if _is_caller_metadata(field[0])),
         ),
     )
 
 
-def _is_own(name: bytes) -> bool:
-    """Metadata of the caller's, and not of how calls are made."""
-    return not name.startswith((b":", b"grpc-")) and name not in _COMMON
+def _is_caller_metadata(name: bytes) -> bool:
+    """Whether this is metadata of the caller, not of the gRPC protocol."""
+    return not name.startswith((b":", b"grpc-")) and name not in _STANDARD_HEADERS
 
 
-def _one(given: dict[bytes, list[bytes]], name: bytes) -> bytes:
-    """Sent twice it is a list, as any header is."""
+def _value_of(given: dict[bytes, list[bytes]], name: bytes) -> bytes:
+    """Return the value. A repeated header becomes a comma-separated list, as any header does."""
     return b", ".join(given.get(name, ()))
 
 
-def _listed(given: dict[bytes, list[bytes]], name: bytes) -> bytes | None:
-    return _one(given, name) if name in given else None
+def _optional_value_of(given: dict[bytes, list[bytes]], name: bytes) -> bytes | None:
+    return _value_of(given, name) if name in given else None
 
 
-def _encoding(value: bytes) -> bytes:
+def _parse_encoding(value: bytes) -> bytes:
     if value in (b"", b"identity"):
         return b""
     if value not in ENCODINGS:
-        raise Unfit(501, f"grpc-encoding: '{cited(value.decode('latin-1'))}' is not read here; gzip and deflate are")
+        raise RpcError(
+            501, f"grpc-encoding: '{shorten(value.decode('latin-1'))}' is not supported; expected gzip or deflate"
+        )
     return value
 
 
-def _timeout(value: bytes) -> float:
+def _parse_timeout(value: bytes) -> float:
     if not value:
         return float("inf")
     found = _TIMEOUT.fullmatch(value)
@@ -114,5 +121,5 @@ def _timeout(value: bytes) -> float:
         raise ValueError("grpc-timeout: expected up to eight digits and one of H, M, S, m, u, n")
     seconds = int(found[1]) * _SECONDS[found[2]]
     if not seconds:
-        raise Unfit(504, "the deadline of the call had passed when it came")
+        raise RpcError(504, "the deadline of the call had passed on arrival")
     return seconds

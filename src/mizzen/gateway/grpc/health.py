@@ -1,6 +1,6 @@
-"""gRPC's own health service, which load balancers and probes ask: of the server, of its services, and of models.
+"""The standard gRPC health service, for load balancers and probes: health of the server, its services and models.
 
-A model is asked for by its name, as if it were a service; who may not see it does not learn of it.
+A model is checked by its name, as if it were a service. Callers without permission do not learn whether it exists.
 """
 
 from __future__ import annotations
@@ -8,69 +8,69 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from mizzen.gateway.context import AuthRequest
 from mizzen.gateway.grpc import reflection
-from mizzen.gateway.grpc.call_head import Unfit
-from mizzen.gateway.grpc.metadata_methods import PATHS, Answering
-from mizzen.gateway.grpc.unary import Visit
+from mizzen.gateway.grpc.call_head import RpcError
+from mizzen.gateway.grpc.metadata_methods import PATHS, MetadataApi
+from mizzen.gateway.grpc.unary import GrpcCall
 from mizzen.gateway.grpc.wire import message_types
-from mizzen.gateway.inference.calls import BAD_REQUEST, OK, UNAVAILABLE
-from mizzen.gateway.inference.inference import Asked
-from mizzen.gateway.request.url_paths import Found
-from mizzen.protocol.v2 import cited
+from mizzen.gateway.queueing.call import BAD_REQUEST, OK, UNAVAILABLE
+from mizzen.gateway.request.url_paths import RequestPath
+from mizzen.protocol.v2 import shorten
 
-LOOK_SECONDS = 0.5
-"""Between two looks for those who watch."""
+POLL_SECONDS = 0.5
+"""Between two status checks of a watch."""
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
 
-_STEADY = frozenset(("", *reflection.SERVICES))
-"""They are well as long as this process is."""
+_ALWAYS_SERVING = frozenset(("", *reflection.SERVICES))
+"""Services that are healthy as long as this process runs."""
 
-_Request = message_types.of("grpc.health.v1.HealthCheckRequest")
-_Response = message_types.of("grpc.health.v1.HealthCheckResponse")
+_Request = message_types.class_of("grpc.health.v1.HealthCheckRequest")
+_Response = message_types.class_of("grpc.health.v1.HealthCheckResponse")
 
 
-class Health:
-    def __init__(self, answering: Answering) -> None:
-        self._answering = answering
+class HealthService:
+    def __init__(self, api: MetadataApi) -> None:
+        self._api = api
 
-    async def check(self, visit: Visit, message: bytes) -> None:
-        name = _name(message)
-        status = await self._status(visit, name)
+    async def check(self, rpc: GrpcCall, message: bytes) -> None:
+        name = _parse_name(message)
+        status = await self._status(rpc, name)
         if status == SERVICE_UNKNOWN:
-            raise Unfit(404, f"there is no service, and no model, '{cited(name)}'")
-        visit.answer(_Response(status=status).SerializeToString())
+            raise RpcError(404, f"there is no service or model '{shorten(name)}'")
+        rpc.answer(_Response(status=status).SerializeToString())
 
-    async def watch(self, visit: Visit, asked: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """How it is now, and whenever that has changed; for ever."""
-        name = _name(await anext(asked, b""))
-        if name in _STEADY:
+    async def watch(self, rpc: GrpcCall, requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield the status now and after every change, until the client cancels."""
+        name = _parse_name(await anext(requests, b""))
+        if name in _ALWAYS_SERVING:
             yield _Response(status=SERVING).SerializeToString()
             await asyncio.Event().wait()
         last = 0
         while True:
-            status = await self._status(visit, name)
+            status = await self._status(rpc, name)
             if status != last:
                 yield _Response(status=status).SerializeToString()
                 last = status
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
 
-    async def _status(self, visit: Visit, name: str) -> int:
-        """Unfit for who may not know."""
-        if name in _STEADY:
+    async def _status(self, rpc: GrpcCall, name: str) -> int:
+        """Raises RpcError if the caller may not see it."""
+        if name in _ALWAYS_SERVING:
             return SERVING
-        opening = visit.opening
-        asked = Asked("POST", opening.method, opening.credentials)
-        answer = await self._answering.told(asked, Found(PATHS["model_ready"], opening.namespace, name))
+        call_head = rpc.call_head
+        asked = AuthRequest("POST", call_head.method, call_head.credentials)
+        answer = await self._api.read(asked, RequestPath(PATHS["model_ready"], call_head.namespace, name))
         if answer.code in (OK, UNAVAILABLE):
             return SERVING if answer.code == OK else NOT_SERVING
         if answer.code != 404:
-            raise Unfit(answer.code, f"you may not see whether there is a model '{cited(name)}'")
+            raise RpcError(answer.code, f"you are not allowed to see model '{shorten(name)}'")
         return SERVICE_UNKNOWN
 
 
-def _name(message: bytes) -> str:
+def _parse_name(message: bytes) -> str:
     try:
         name: str = _Request.FromString(message).service
     except message_types.DecodeError as error:
-        raise Unfit(BAD_REQUEST, "this is no HealthCheckRequest") from error
+        raise RpcError(BAD_REQUEST, "this is not a valid HealthCheckRequest") from error
     return name

@@ -1,44 +1,44 @@
-"""Messages out of the data of a call that has many of them."""
+"""Splits the data of a streaming call into messages, and decompresses them."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 
 from mizzen.errors import TooLarge
-from mizzen.gateway.grpc.call_head import Unfit
+from mizzen.gateway.grpc.call_head import RpcError
 from mizzen.gateway.grpc.unary import PREFIX, too_large
-from mizzen.gateway.inference.calls import BAD_REQUEST
+from mizzen.gateway.queueing.call import BAD_REQUEST
 from mizzen.gateway.request import content_encoding
 
 
-class Cutter:
-    __slots__ = ("_data", "_encoding", "_most", "_unpacked", "_work", "tired")
+class MessageReader:
+    __slots__ = ("_data", "_encoding", "_max_bytes", "_unpacked_bytes", "_work", "needs_yield")
 
-    def __init__(self, encoding: bytes, most: int) -> None:
+    def __init__(self, encoding: bytes, max_bytes: int) -> None:
         self._data = bytearray()
         self._encoding = encoding
-        self._most = most
+        self._max_bytes = max_bytes
         self._work: Generator[int, None, bytes] | None = None
-        """A message that is being unpacked."""
-        self._unpacked = 0
-        """Bytes of it."""
-        self.tired = False
-        """It has unpacked something: whoever asks lets others have a turn, and says so here, before it asks again."""
+        """A message that is being decompressed."""
+        self._unpacked_bytes = 0
+        """Bytes of it that are decompressed."""
+        self.needs_yield = False
+        """Set after a decompression step: the caller must yield to the event loop and reset it before it continues."""
 
     def __len__(self) -> int:
-        """Bytes of what is no whole message yet, or was not asked for."""
-        return len(self._data) + self._unpacked
+        """Bytes that are buffered and not returned yet."""
+        return len(self._data) + self._unpacked_bytes
 
     def feed(self, data: bytes) -> None:
         self._data += data
 
-    def drop(self) -> None:
-        """What is left of them is not needed."""
+    def discard(self) -> None:
+        """Discard all buffered data."""
         self._data = bytearray()
-        self._work, self._unpacked = None, 0
+        self._work, self._unpacked_bytes = None, 0
 
     def next(self) -> bytes | None:
-        """The next message; None: there is none yet. Unfit."""
+        """Return the next message; None: it is not complete yet. Raises RpcError."""
         if self._work is not None:
             return self._unpack(self._work)
         data = self._data
@@ -46,9 +46,9 @@ class Cutter:
             return None
         packed, size = PREFIX.unpack_from(data)
         if packed > 1:
-            raise Unfit(BAD_REQUEST, "what comes is no message")
-        if size > self._most:
-            raise too_large(self._most)
+            raise RpcError(BAD_REQUEST, "the data is not a gRPC message")
+        if size > self._max_bytes:
+            raise too_large(self._max_bytes)
         end = PREFIX.size + size
         if len(data) < end:
             return None
@@ -57,23 +57,23 @@ class Cutter:
         if not packed:
             return message
         if not self._encoding:
-            raise Unfit(BAD_REQUEST, "a message says that it is packed, and the head of the call not how")
-        self._work = content_encoding.steps(message, self._encoding, self._most)
+            raise RpcError(BAD_REQUEST, "a message is compressed, but the call has no grpc-encoding header")
+        self._work = content_encoding.decompress_steps(message, self._encoding, self._max_bytes)
         return self._unpack(self._work)
 
     def _unpack(self, work: Generator[int, None, bytes]) -> bytes | None:
-        """A step of it."""
-        self.tired = True
-        before = self._unpacked
+        """Decompress one step."""
+        self.needs_yield = True
+        before = self._unpacked_bytes
         try:
-            while self._unpacked - before < content_encoding.STEP:
-                self._unpacked = next(work)
+            while self._unpacked_bytes - before < content_encoding.STEP_BYTES:
+                self._unpacked_bytes = next(work)
         except StopIteration as done:
-            self._work, self._unpacked = None, 0
+            self._work, self._unpacked_bytes = None, 0
             whole: bytes = done.value
             return whole
         except ValueError as error:
-            raise Unfit(BAD_REQUEST, f"a message cannot be unpacked: {error}") from error
+            raise RpcError(BAD_REQUEST, f"a message cannot be decompressed: {error}") from error
         except TooLarge as error:
-            raise too_large(self._most) from error
+            raise too_large(self._max_bytes) from error
         return None

@@ -1,4 +1,4 @@
-"""ModelInfer: a message into a call of a model, and its answer into a message."""
+"""ModelInfer: turns a request message into an inference, and its answer into a response message."""
 
 from __future__ import annotations
 
@@ -7,234 +7,247 @@ from collections.abc import Callable
 import msgspec
 
 from mizzen.errors import NotFound, TooLarge, Unavailable
-from mizzen.gateway.access.audit_sampling import Sampled
 from mizzen.gateway.access.authorizer import ALLOWED, PREDICT
-from mizzen.gateway.access.rate_limits import Allowance
+from mizzen.gateway.access.rate_limits import RateLimit
+from mizzen.gateway.context import GatewayContext
 from mizzen.gateway.grpc import input_values
-from mizzen.gateway.grpc.call_head import Unfit
-from mizzen.gateway.grpc.unary import PREFIX, Visit, begun
+from mizzen.gateway.grpc.call_head import RpcError
+from mizzen.gateway.grpc.unary import PREFIX, GrpcCall, start_task
 from mizzen.gateway.grpc.wire import status
-from mizzen.gateway.grpc.wire.infer_request import Request, Requests
-from mizzen.gateway.grpc.wire.infer_response import Responses, defaulted
-from mizzen.gateway.grpc.wire.protobuf import Malformed
-from mizzen.gateway.inference.calls import BAD_REQUEST, OK, UNAVAILABLE
-from mizzen.gateway.inference.default_outputs import Default
-from mizzen.gateway.inference.inference import Inference, Service
-from mizzen.gateway.inference.protocols import JSON, Options, user_of
-from mizzen.gateway.request.body_budget import Share
-from mizzen.gateway.route_table import Endpoint, Routes
-from mizzen.gateway.telemetry.metrics import GONE
+from mizzen.gateway.grpc.wire.infer_request import InferRequestMessage, InferRequestParser
+from mizzen.gateway.grpc.wire.infer_response import InferResponseEncoder, encode_default_parameters
+from mizzen.gateway.inference.default_outputs import DefaultOutput
+from mizzen.gateway.inference.endpoint import Endpoint, InferenceCall
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.protocols import JSON, user_of
+from mizzen.gateway.inference.sampled import AuditedInference
+from mizzen.gateway.queueing.call import BAD_REQUEST, OK, UNAVAILABLE
+from mizzen.gateway.request.body_budget import BodyReservation
+from mizzen.gateway.request.head import RequestHead
+from mizzen.gateway.route_table import Routes
+from mizzen.gateway.telemetry.counters import GONE
+from mizzen.protobuf_wire import Malformed
 from mizzen.protocol import binary, v2
 from mizzen.protocol.frames import framing
 
-AT_ONCE = 64 << 10
-"""Bytes of values that came one by one which are made into raw ones before anybody else has a turn."""
-REMEMBERED = 512
+INLINE_BYTES = 64 << 10
+"""Up to this many bytes, typed contents are converted at once, without yielding to other tasks."""
+MAX_ENDPOINTS = 512
 
 
 class GrpcInference(Inference):
-    """An infer request that came over gRPC. Whoever derives from it says where its answer goes."""
+    """An inference request over gRPC. Subclasses decide where its answer goes."""
 
-    __slots__ = ("datas", "fault", "request", "visit")
+    __slots__ = ("fault", "input_data", "request", "rpc")
 
-    def __init__(self, visit: Visit, request: Request) -> None:
-        self.visit = visit
-        self.request: Request | None = request
-        self.datas: list[memoryview] | None = None
-        """Of its inputs, where they were made beforehand."""
+    def __init__(self, rpc: GrpcCall, request: InferRequestMessage) -> None:
+        self.rpc = rpc
+        self.request: InferRequestMessage | None = request
+        self.input_data: list[memoryview] | None = None
+        """Data of the inputs, if it was converted beforehand."""
         self.fault = ""
-        """What was found then."""
+        """Error of that conversion."""
 
     def reply(self, code: int, body: bytes, kind: bytes = JSON) -> None:
-        visit = self.visit
+        rpc = self.rpc
         if code == OK:
-            self.answered(body)
+            self.send_answer(body)
         else:
             text: str = msgspec.json.decode(body)["error"]
             retry = kind.rpartition(b"retry-after: ")[2].strip()
-            self.refused(code, text, int(retry) if retry.isdigit() else 0)
+            self.send_error(code, text, int(retry) if retry.isdigit() else 0)
             body = b""
-        if code >= visit.service.noted_from:
+        if code >= rpc.service.logged_from:
             self.note(code, len(body))
 
-    def answered(self, message: bytes) -> None:
-        self.visit.stream.answer(status.head(self.id), PREFIX.pack(0, len(message)) + message, status.TAIL)
+    def send_answer(self, message: bytes) -> None:
+        self.rpc.stream.answer(status.response_head(self.id), PREFIX.pack(0, len(message)) + message, status.TAIL)
 
-    def refused(self, code: int, text: str, retry: int) -> None:
-        self.visit.stream.refuse(status.refusal(code, text, retry=retry, request_id=self.id))
+    def send_error(self, code: int, text: str, retry: int) -> None:
+        self.rpc.stream.refuse(status.error_head(code, text, retry=retry, request_id=self.id))
 
-    def refuse(self, unfit: Unfit) -> None:
-        """Before it has begun."""
-        visit = self.visit
-        visit.service.metrics.refused[unfit.code] += 1
-        self.id = visit.opening.options.id or visit.service.new_id()
-        self.refused(unfit.code, unfit.text, unfit.retry)
-        visit.note(self.id, unfit.code)
+    def refuse(self, error: RpcError) -> None:
+        """Refuse the request before it has started."""
+        rpc = self.rpc
+        rpc.service.metrics.refused[error.code] += 1
+        self.id = rpc.call_head.head.id or rpc.service.new_id()
+        self.send_error(error.code, error.text, error.retry)
+        rpc.note(self.id, error.code)
 
-    def gone(self) -> None:
-        """Nobody waits for it any more."""
-        service = self.visit.service
-        if self.live:
+    def on_disconnect(self) -> None:
+        """The caller has disconnected."""
+        service = self.rpc.service
+        if self.pending:
             self.cancel(service.clock())
-            if service.noted_from <= GONE:
+            if service.logged_from <= GONE:
                 self.note(GONE)
 
     def note(self, code: int, bytes_out: int = 0) -> None:
         endpoint = self.endpoint
-        self.visit.named = endpoint.namespace, endpoint.name, endpoint.version
-        self.visit.note(self.id, code, bytes_out, self.options)
+        self.rpc.target = endpoint.namespace, endpoint.name, endpoint.version
+        self.rpc.note(self.id, code, bytes_out, self.head)
 
 
-class SampledGrpc(Sampled, GrpcInference):
-    """One that was chosen for the audit, and is answered as another says."""
+class SampledGrpcInference(AuditedInference, GrpcInference):
+    """A request that was sampled for the audit log. Another GrpcInference sends its answer."""
 
-    __slots__ = ("_as",)
+    __slots__ = ("_target",)
 
-    def __init__(self, visit: Visit, request: Request, as_: GrpcInference) -> None:
-        super().__init__(visit, request)
-        self._as = as_
+    def __init__(self, rpc: GrpcCall, request: InferRequestMessage, as_: GrpcInference) -> None:
+        super().__init__(rpc, request)
+        self._target = as_
 
-    def answered(self, message: bytes) -> None:
-        self._as.id = self.id
-        self._as.answered(message)
+    def send_answer(self, message: bytes) -> None:
+        self._target.id = self.id
+        self._target.send_answer(message)
 
-    def refused(self, code: int, text: str, retry: int) -> None:
-        self._as.id = self.id
-        self._as.refused(code, text, retry)
+    def send_error(self, code: int, text: str, retry: int) -> None:
+        self._target.id = self.id
+        self._target.send_error(code, text, retry)
 
 
-class _Grpc:
-    """A Dialect whose bodies are messages that have been read already."""
+class _GrpcProtocol:
+    """A wire protocol whose request messages are already parsed."""
 
     def __init__(self) -> None:
-        self.responses = Responses()
+        self.responses = InferResponseEncoder()
 
-    def read(self, call: Inference, service: Service, body: bytes, options: Options) -> None:
+    def read(self, call: InferenceCall, body: bytes, head: RequestHead) -> None:
         assert isinstance(call, GrpcInference)
         assert call.request is not None
-        (id_, described, raw), visit = call.request, call.visit
-        call.request = None  # what is still needed of it is in the entries
+        (id_, described, raw), rpc = call.request, call.rpc
+        call.request = None  # the entries hold everything that is still needed
         if id_:
-            text = _id(id_)
-            call.id, call.id_json = v2.header_text(text), id_  # which is no JSON here
+            text = _parse_id(id_)
+            call.id, call.id_json = v2.header_text(text), id_  # not JSON here
         else:
-            call.named = bool(options.id)
-            call.id = call.id_json = options.id or call.endpoint.new_id()
+            call.named = bool(head.id)
+            call.id = call.id_json = head.id or call.endpoint.new_id()
         request = described.request
         if request is None or call.fault:
             raise ValueError(described.fault or call.fault)
         if described.seconds is not None:
             call.seconds = min(call.seconds, described.seconds)
-        if visit.opening.seconds < call.seconds:  # by the caller's clock, which runs since the head of the call came
-            call.seconds = visit.opening.seconds - (call.began - visit.began)
+        if rpc.call_head.seconds < call.seconds:  # the caller's deadline counts from the arrival of the headers
+            call.seconds = rpc.call_head.seconds - (call.began - rpc.began)
         if call.endpoint.bound is not None:
-            call.user = user_of(request.parameters, options)
+            call.user = user_of(request.parameters, head)
         inputs = request.inputs
         queues = call.endpoint.queues
         signature = queues[0].signature if queues else None
         if signature is not None:
             signature.check(inputs, request.outputs)
-        datas, call.datas = call.datas, None  # as with the request
+        datas, call.input_data = call.input_data, None  # free the memory, as for the request
         if datas is None:
             datas = (
-                raw if len(raw) == len(inputs) and described.contents is None else input_values.given(described, raw)
+                raw
+                if len(raw) == len(inputs) and described.contents is None
+                else input_values.input_data_of(described, raw)
             )
         if datas is not raw:
-            call.size = max(call.size, sum(map(len, datas)))  # small numbers are shorter in a message
+            call.size = max(call.size, sum(map(len, datas)))  # varints are shorter than raw values
         call.plain = False
-        call.item = (_entries(inputs, datas), described.names, True)
+        call.item = (_entries_of(inputs, datas), described.names, True)
 
-    def answer(self, call: Inference, payload: bytes) -> tuple[bytes, bytes]:
+    def answer(self, call: InferenceCall, payload: bytes) -> tuple[bytes, bytes]:
         endpoint = call.endpoint
-        message = self.responses.write(endpoint.name, endpoint.version, call.id_json, payload)
+        message = self.responses.encode(endpoint.name, endpoint.version, call.id_json, payload)
         return message if call.notes is None else message + call.notes.fields, b""
 
-    def default(self, call: Inference, default: Default, why: bytes) -> tuple[bytes, bytes] | None:
+    def default(self, call: InferenceCall, default: DefaultOutput, why: bytes) -> tuple[bytes, bytes] | None:
         entries, names, _ = call.item
         shape = entries[0][2]
         rows = shape[0] if shape else 1
         payload = default.outputs(rows, names, raw=True) if rows <= call.size else None
-        return None if payload is None else (self.answer(call, payload)[0] + defaulted(why), b"")
+        return None if payload is None else (self.answer(call, payload)[0] + encode_default_parameters(why), b"")
 
 
-DIALECT = _Grpc()
+GRPC_PROTOCOL = _GrpcProtocol()
 
 
-class Inferring:
-    """Begins infer requests. Names that were looked up are remembered: clients repeat themselves."""
+class InferService:
+    """Starts inference requests. Caches endpoint lookups, because clients repeat names."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: GatewayContext) -> None:
         self._service = service
-        self._requests = Requests()
+        self._requests = InferRequestParser()
         self._routes: Routes | None = None
         self._endpoints: dict[tuple[str, str, str], Endpoint] = {}
 
     def begin(
-        self, visit: Visit, message: bytes, made: Callable[[Visit, Request], GrpcInference] = GrpcInference
+        self,
+        rpc: GrpcCall,
+        message: bytes,
+        new_inference: Callable[[GrpcCall, InferRequestMessage], GrpcInference] = GrpcInference,
     ) -> Callable[[], object]:
-        """Returns what to do when nobody waits any more. Unfit for what reaches no model."""
+        """Start a request and return the function that cancels it. Raises RpcError if no model is reached."""
         try:
-            request = self._requests.read(message, visit.require_known)
+            request = self._requests.parse(message, rpc.require_any_access)
         except Malformed as error:
-            raise Unfit(BAD_REQUEST, f"this is no ModelInferRequest: {error}") from error
-        endpoint = self._permitted(visit, request.described.model, request.described.version)
-        inference, options = made(visit, request), visit.opening.options
+            raise RpcError(BAD_REQUEST, f"this is not a valid ModelInferRequest: {error}") from error
+        endpoint = self._authorize(rpc, request.described.model, request.described.version)
+        inference, head = new_inference(rpc, request), rpc.call_head.head
         samples = self._service.samples
-        if samples is not None and samples.chosen():
-            inference = SampledGrpc(visit, request, inference)
-            ruling = self._service.permits.rule(visit.opening.credentials, PREDICT, endpoint.target)
-            options = options._replace(actor=ruling.actor)
-        if request.described.contents is not None and not request.raw and request.typed_bytes > AT_ONCE:
-            inference.live = False  # until it has begun
-            stop = begun(visit, self._begin_later(inference, endpoint, request, message, options), inference.refuse)
-            return lambda: inference.gone() if inference.live else stop()
-        inference.start(self._service, endpoint, message, options)
-        return inference.gone
+        if samples is not None and samples.should_sample():
+            inference = SampledGrpcInference(rpc, request, inference)
+            decision = self._service.permits.authorize(rpc.call_head.credentials, PREDICT, endpoint.target)
+            head = head._replace(actor=decision.actor)
+        if request.described.contents is not None and not request.raw and request.typed_bytes > INLINE_BYTES:
+            inference.pending = False  # until it has started
+            stop = start_task(rpc, self._begin_later(inference, endpoint, request, message, head), inference.refuse)
+            return lambda: inference.on_disconnect() if inference.pending else stop()
+        inference.start(self._service, endpoint, message, head)
+        return inference.on_disconnect
 
     async def _begin_later(
-        self, inference: GrpcInference, endpoint: Endpoint, request: Request, message: bytes, options: Options
+        self,
+        inference: GrpcInference,
+        endpoint: Endpoint,
+        request: InferRequestMessage,
+        message: bytes,
+        head: RequestHead,
     ) -> None:
-        """Others have their turns while its values are made into bytes. Unfit where there is no room for them now."""
-        share = Share(self._service.intake)
+        """Convert the values, yielding to other tasks, then start. Raises RpcError if the memory budget is used up."""
+        share = BodyReservation(self._service.intake)
         try:
-            inference.datas = await input_values.made(
+            inference.input_data = await input_values.convert_inputs(
                 endpoint, request.described, len(message), share, self._service.max_body_bytes
             )
         except (ValueError, TooLarge) as fault:
             inference.fault = str(fault)
         finally:
-            share.end()  # from here on a queue counts it
-        inference.start(self._service, endpoint, message, options)
+            share.end()  # from here on, the queue accounts for it
+        inference.start(self._service, endpoint, message, head)
 
-    def _permitted(self, visit: Visit, name: str, version: str) -> Endpoint:
-        """Unfit. Who may not call it does not learn whether it is there."""
-        service, opening = self._service, visit.opening
+    def _authorize(self, rpc: GrpcCall, name: str, version: str) -> Endpoint:
+        """Raises RpcError. Callers without permission do not learn whether the model exists."""
+        service, call_head = self._service, rpc.call_head
         missing: NotFound | Unavailable | None = None
         try:
-            endpoint = self._endpoint(opening.namespace, name, version)
+            endpoint = self._find_endpoint(call_head.namespace, name, version)
             target = endpoint.target
         except (NotFound, Unavailable) as error:
             missing = error
-            target = service.routes.target(opening.namespace, name, version or None)
-        ruling = service.permits.rule(opening.credentials, PREDICT, target)
-        if ruling.code == ALLOWED and missing is None:
-            if ruling.allowance is not None:
-                self._spend(visit, ruling.allowance, endpoint)
+            target = service.routes.target(call_head.namespace, name, version or None)
+        decision = service.permits.authorize(call_head.credentials, PREDICT, target)
+        if decision.code == ALLOWED and missing is None:
+            if decision.rate_limit is not None:
+                self._check_rate_limit(rpc, decision.rate_limit, endpoint)
             return endpoint
-        visit.named = opening.namespace, name, version
-        visit.require(ruling)
+        rpc.target = call_head.namespace, name, version
+        rpc.require(decision)
         assert missing is not None
         early = isinstance(missing, Unavailable)
-        raise Unfit(UNAVAILABLE if early else 404, missing.message, int(early))
+        raise RpcError(UNAVAILABLE if early else 404, missing.message, int(early))
 
-    def _spend(self, visit: Visit, allowance: Allowance, endpoint: Endpoint) -> None:
-        """Unfit beyond the limit of who asks."""
+    def _check_rate_limit(self, rpc: GrpcCall, allowance: RateLimit, endpoint: Endpoint) -> None:
+        """Raises RpcError if the caller exceeds a rate limit."""
         excess = allowance.spend(self._service.clock(), self._service.wall())
         if excess is not None:
-            visit.named = endpoint.namespace, endpoint.name, endpoint.version
-            raise Unfit(excess.code, excess.reason, excess.retry)
+            rpc.target = endpoint.namespace, endpoint.name, endpoint.version
+            raise RpcError(excess.code, excess.reason, excess.retry_after)
 
-    def _endpoint(self, namespace: str, name: str, version: str) -> Endpoint:
+    def _find_endpoint(self, namespace: str, name: str, version: str) -> Endpoint:
         routes = self._service.routes
         if routes is not self._routes:
             self._routes = routes
@@ -243,25 +256,25 @@ class Inferring:
         found = self._endpoints.get(key)
         if found is None:
             named = routes.find(namespace, name, version or None)
-            if len(self._endpoints) >= REMEMBERED:
+            if len(self._endpoints) >= MAX_ENDPOINTS:
                 self._endpoints.clear()
-            found = self._endpoints[key] = named.spoken(DIALECT)
+            found = self._endpoints[key] = named.with_codec(GRPC_PROTOCOL)
         return found
 
 
-def _id(given: bytes) -> str:
-    """ValueError."""
+def _parse_id(given: bytes) -> str:
+    """Raises ValueError."""
     try:
         text = given.decode()
     except UnicodeDecodeError as error:
-        raise ValueError("id: expected a text in UTF-8") from error
+        raise ValueError("id: expected UTF-8 text") from error
     if len(text) > v2.MAX_ID:
         raise ValueError(f"id: expected a string of at most {v2.MAX_ID} characters")
     return text
 
 
-def _entries(inputs: list[binary.OpenTensor], datas: list[memoryview]) -> list[v2.Entry]:
-    if len(inputs) == 1:  # which is what nearly all have
+def _entries_of(inputs: list[binary.OpenTensor], datas: list[memoryview]) -> list[v2.Entry]:
+    if len(inputs) == 1:  # the most common case
         tensor = inputs[0]
         return [(tensor.name, tensor.datatype, tensor.shape, framing.RAW, datas[0])]
     return [

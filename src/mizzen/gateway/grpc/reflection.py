@@ -1,23 +1,23 @@
-"""gRPC's own reflection service: which methods there are, for tools that want to know."""
+"""The standard gRPC reflection service, which describes the methods to tools."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from mizzen.gateway.grpc.call_head import Unfit
+from mizzen.gateway.grpc.call_head import RpcError
 from mizzen.gateway.grpc.wire import message_types
-from mizzen.gateway.grpc.wire.status import Status
-from mizzen.gateway.inference.calls import BAD_REQUEST
+from mizzen.gateway.queueing.call import BAD_REQUEST
+from mizzen.gateway.request.grpc_status import Status
 
 INFERENCE: Final = "inference.GRPCInferenceService"
 HEALTH: Final = "grpc.health.v1.Health"
 REFLECTIONS: Final = ("grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection")
-"""Both are one on the wire."""
+"""Both have the same wire format."""
 SERVICES: Final = (INFERENCE, HEALTH, *REFLECTIONS)
 
-_Request = message_types.of("grpc.reflection.v1.ServerReflectionRequest")
-_Response = message_types.of("grpc.reflection.v1.ServerReflectionResponse")
+_Request = message_types.class_of("grpc.reflection.v1.ServerReflectionRequest")
+_Response = message_types.class_of("grpc.reflection.v1.ServerReflectionResponse")
 
 
 async def reflect(requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -25,13 +25,13 @@ async def reflect(requests: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         try:
             request = _Request.FromString(message)
         except message_types.DecodeError as error:
-            raise Unfit(BAD_REQUEST, "this is no ServerReflectionRequest") from error
+            raise RpcError(BAD_REQUEST, "this is not a valid ServerReflectionRequest") from error
         response = _Response(valid_host=request.host, original_request=request)
-        _fill(response, request)
+        _fill_response(response, request)
         yield response.SerializeToString()
 
 
-def _fill(response: Any, request: Any) -> None:
+def _fill_response(response: Any, request: Any) -> None:
     match request.WhichOneof("message_request"):
         case "list_services":
             for name in SERVICES:
@@ -43,18 +43,18 @@ def _fill(response: Any, request: Any) -> None:
         case "all_extension_numbers_of_type":
             response.all_extension_numbers_response.base_type_name = request.all_extension_numbers_of_type
         case _:
-            _refuse(response, Status.UNIMPLEMENTED, "there are no extensions here")
+            _set_error(response, Status.UNIMPLEMENTED, "this server has no extensions")
 
 
 def _add_file(response: Any, find: Callable[[], Any]) -> None:
     try:
         found = find()
     except KeyError:
-        _refuse(response, Status.NOT_FOUND, "nothing is called so here")
+        _set_error(response, Status.NOT_FOUND, "this name is unknown")
         return
     response.file_descriptor_response.file_descriptor_proto.append(found.serialized_pb)
 
 
-def _refuse(response: Any, status: Status, text: str) -> None:
+def _set_error(response: Any, status: Status, text: str) -> None:
     response.error_response.error_code = status
     response.error_response.error_message = text

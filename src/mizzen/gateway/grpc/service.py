@@ -1,4 +1,4 @@
-"""Which method is answered by what."""
+"""Dispatches gRPC calls to their methods."""
 
 from __future__ import annotations
 
@@ -7,116 +7,116 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from mizzen.gateway.access.authorizer import FORBIDDEN, PLANE, READ
-from mizzen.gateway.grpc import call_head, reflection
-from mizzen.gateway.grpc.call_head import Opening, Stranger, Unfit
-from mizzen.gateway.grpc.health import Health
-from mizzen.gateway.grpc.metadata_methods import QUESTIONS, Answering
-from mizzen.gateway.grpc.model_infer import Inferring
+from mizzen.gateway.context import AuthRequest, GatewayContext
+from mizzen.gateway.grpc import reflection
+from mizzen.gateway.grpc.call_head import CallHead, NotGrpcError, RpcError, parse_head
+from mizzen.gateway.grpc.health import HealthService
+from mizzen.gateway.grpc.metadata_methods import METADATA_METHODS, MetadataApi
+from mizzen.gateway.grpc.model_infer import InferService
 from mizzen.gateway.grpc.stream_infer import StreamInfer
-from mizzen.gateway.grpc.streaming import MOST_TALKS, MOST_WATCHES, Streamed, Talks
-from mizzen.gateway.grpc.unary import QUESTION_BYTES, Unary, Visit, begun
+from mizzen.gateway.grpc.streaming import MAX_STREAMS, MAX_WATCHES, IteratorCall, StreamingCallLimit
+from mizzen.gateway.grpc.unary import MAX_METADATA_BYTES, GrpcCall, UnaryCall, start_task
 from mizzen.gateway.grpc.wire import status
-from mizzen.gateway.inference.calls import BAD_REQUEST
-from mizzen.gateway.inference.inference import Asked, Service
-from mizzen.gateway.inference.protocols import PLAIN
-from mizzen.gateway.request.origin_check import Verdicts
-from mizzen.protocol.v2 import cited
-from mizzen.web.http2.headers import LIST_BYTES, Head
+from mizzen.gateway.queueing.call import BAD_REQUEST
+from mizzen.gateway.request.head import EMPTY_HEAD
+from mizzen.gateway.request.origin_check import OriginCheck
+from mizzen.protocol.v2 import shorten
+from mizzen.web.http2.headers import MAX_LIST_BYTES, HeaderBlock
 from mizzen.web.http2.stream import Receiver, Stream
 
 INFER = f"/{reflection.INFERENCE}/ModelInfer"
 STREAM_INFER = f"/{reflection.INFERENCE}/ModelStreamInfer"
 
-_NOBODY = Opening("", [], [], (), "", b"", 0.0, PLAIN)
+_NO_HEAD = CallHead("", [], [], (), "", b"", 0.0, EMPTY_HEAD)
 
-_Answer: TypeAlias = Callable[[Visit, bytes], Coroutine[Any, Any, None]]
+_Answer: TypeAlias = Callable[[GrpcCall, bytes], Coroutine[Any, Any, None]]
 
 
 class GrpcService:
-    """A Host. What a head says is kept with it: clients repeat themselves."""
+    """A StreamHandler. Caches the parsed form of a head with the head, because clients repeat heads."""
 
-    def __init__(self, service: Service, answering: Answering, verdicts: Verdicts) -> None:
+    def __init__(self, service: GatewayContext, api: MetadataApi, origin_check: OriginCheck) -> None:
         self._service = service
-        self._verdicts = verdicts
-        self._inferring = Inferring(service)
-        self._health = Health(answering)
-        self._talks, self._watches = Talks(MOST_TALKS), Talks(MOST_WATCHES)
-        self._answers: dict[str, _Answer] = {
-            f"/{reflection.INFERENCE}/{each.name}": partial(each.answer, answering) for each in QUESTIONS
+        self._origin_check = origin_check
+        self._infer_service = InferService(service)
+        self._health = HealthService(api)
+        self._streams, self._watches = StreamingCallLimit(MAX_STREAMS), StreamingCallLimit(MAX_WATCHES)
+        self._methods: dict[str, _Answer] = {
+            f"/{reflection.INFERENCE}/{each.name}": partial(each.answer, api) for each in METADATA_METHODS
         }
-        self._answers[f"/{reflection.HEALTH}/Check"] = self._health.check
+        self._methods[f"/{reflection.HEALTH}/Check"] = self._health.check
         self._reflections = {f"/{name}/ServerReflectionInfo" for name in reflection.REFLECTIONS}
 
-    def opened(self, stream: Stream, head: Head) -> Receiver | None:
-        opening: Opening | None = head.meaning
-        if opening is None:
-            opening = self._open(stream, head)
-            if opening is None:
+    def on_stream(self, stream: Stream, head: HeaderBlock) -> Receiver | None:
+        call_head: CallHead | None = head.parsed
+        if call_head is None:
+            call_head = self._parse_head(stream, head)
+            if call_head is None:
                 return None
-        visit = Visit(self._service, stream, opening)
+        rpc = GrpcCall(self._service, stream, call_head)
         try:
-            if opening.method == INFER:
-                return Unary(visit, self._infer, self._service.max_body_bytes, head.size)
-            return self._other(visit, opening.method, head.size)
-        except Unfit as unfit:
-            visit.refuse(unfit)
+            if call_head.method == INFER:
+                return UnaryCall(rpc, self._infer, self._service.max_body_bytes, head.size)
+            return self._receiver_of(rpc, call_head.method, head.size)
+        except RpcError as error:
+            rpc.refuse(error)
             return None
 
-    def _open(self, stream: Stream, head: Head) -> Opening | None:
-        """None: it has been refused."""
+    def _parse_head(self, stream: Stream, head: HeaderBlock) -> CallHead | None:
+        """Parse the head; None: the call has been refused."""
         if head.oversized:
-            words = f"the head of the call is larger than {LIST_BYTES} bytes"
-            Visit(self._service, stream, _NOBODY).refuse(Unfit(431, words))
+            words = f"the headers of the call are larger than {MAX_LIST_BYTES} bytes"
+            GrpcCall(self._service, stream, _NO_HEAD).refuse(RpcError(431, words))
             return None
         try:
-            opening = call_head.read(head.fields)
-        except Stranger as stranger:
-            stream.refuse(status.stranger(str(stranger)))
+            call_head = parse_head(head.fields)
+        except NotGrpcError as error:
+            stream.refuse(status.not_grpc_head(str(error)))
             return None
-        except Unfit as unfit:
-            Visit(self._service, stream, _NOBODY).refuse(unfit)
+        except RpcError as error:
+            GrpcCall(self._service, stream, _NO_HEAD).refuse(error)
             return None
         except ValueError as fault:
-            Visit(self._service, stream, _NOBODY).refuse(Unfit(BAD_REQUEST, str(fault)))
+            GrpcCall(self._service, stream, _NO_HEAD).refuse(RpcError(BAD_REQUEST, str(fault)))
             return None
-        if not self._verdicts.good(opening.hosts, opening.origins):
-            reason = self._verdicts.reason
-            self._service.note_foreign(Asked("POST", opening.method, opening.credentials), reason)
-            Visit(self._service, stream, opening).refuse(Unfit(FORBIDDEN, reason))
+        if not self._origin_check.accepts(call_head.hosts, call_head.origins):
+            reason = self._origin_check.reason
+            self._service.note_foreign(AuthRequest("POST", call_head.method, call_head.credentials), reason)
+            GrpcCall(self._service, stream, call_head).refuse(RpcError(FORBIDDEN, reason))
             return None
-        if opening.lasting:
-            head.meaning = opening
-        return opening
+        if call_head.cacheable:
+            head.parsed = call_head
+        return call_head
 
-    def _infer(self, visit: Visit, message: bytes) -> Callable[[], object]:
+    def _infer(self, rpc: GrpcCall, message: bytes) -> Callable[[], object]:
         try:
-            return self._inferring.begin(visit, message)
-        except Unfit as unfit:
-            visit.refuse(unfit)
-            return _nothing
+            return self._infer_service.begin(rpc, message)
+        except RpcError as error:
+            rpc.refuse(error)
+            return _do_nothing
 
-    def _other(self, visit: Visit, method: str, head: int) -> Receiver:
-        answer = self._answers.get(method)
+    def _receiver_of(self, rpc: GrpcCall, method: str, head: int) -> Receiver:
+        answer = self._methods.get(method)
         if answer is not None:
-            return Unary(visit, partial(_begin, answer), QUESTION_BYTES, head)
+            return UnaryCall(rpc, partial(_begin, answer), MAX_METADATA_BYTES, head)
         if method == STREAM_INFER:
-            visit.require_known()
-            return StreamInfer(visit, self._inferring, self._service.max_body_bytes, self._talks)
+            rpc.require_any_access()
+            return StreamInfer(rpc, self._infer_service, self._service.max_body_bytes, self._streams)
         if method == f"/{reflection.HEALTH}/Watch":
-            return Streamed(visit, partial(self._health.watch, visit), QUESTION_BYTES, self._watches, single=True)
+            return IteratorCall(rpc, partial(self._health.watch, rpc), MAX_METADATA_BYTES, self._watches, single=True)
         if method in self._reflections:
-            self._require_reader(visit)
-            return Streamed(visit, reflection.reflect, QUESTION_BYTES, self._watches)
-        raise Unfit(501, f"there is no method '{cited(method)}'")
+            self._require_reader(rpc)
+            return IteratorCall(rpc, reflection.reflect, MAX_METADATA_BYTES, self._watches)
+        raise RpcError(501, f"there is no method '{shorten(method)}'")
 
-    def _require_reader(self, visit: Visit) -> None:
-        """As who asks REST for its openapi.json."""
-        visit.require(self._service.permits.rule(visit.opening.credentials, READ, PLANE))
-
-
-def _begin(answer: _Answer, visit: Visit, message: bytes) -> Callable[[], object]:
-    return begun(visit, answer(visit, message))
+    def _require_reader(self, rpc: GrpcCall) -> None:
+        """Require the same permission as REST's openapi.json. Raises RpcError."""
+        rpc.require(self._service.permits.authorize(rpc.call_head.credentials, READ, PLANE))
 
 
-def _nothing() -> None:
-    """To be cancelled."""
+def _begin(answer: _Answer, rpc: GrpcCall, message: bytes) -> Callable[[], object]:
+    return start_task(rpc, answer(rpc, message))
+
+
+def _do_nothing() -> None:
+    """Nothing to cancel."""

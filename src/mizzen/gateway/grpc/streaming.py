@@ -1,6 +1,6 @@
-"""Calls in which messages go back and forth, and that may last: each message is answered by as many as come of it.
+"""Streaming calls: long-lived, with any number of messages in both directions.
 
-A client is read no faster than it is answered, and answered no faster than it reads.
+Flow control: a client is read no faster than it is answered, and answered no faster than it reads.
 """
 
 from __future__ import annotations
@@ -11,258 +11,266 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import TypeAlias
 
-from mizzen.gateway.grpc.call_head import Unfit
-from mizzen.gateway.grpc.message_framing import Cutter
-from mizzen.gateway.grpc.unary import PREFIX, Visit
+from mizzen.gateway.grpc.call_head import RpcError
+from mizzen.gateway.grpc.message_framing import MessageReader
+from mizzen.gateway.grpc.unary import PREFIX, GrpcCall
 from mizzen.gateway.grpc.wire import status
-from mizzen.gateway.inference.calls import BAD_REQUEST, UNAVAILABLE
-from mizzen.gateway.request.body_budget import CROWDED, Share
-from mizzen.gateway.telemetry.metrics import GONE
-from mizzen.web.http2.headers import literal
+from mizzen.gateway.queueing.call import BAD_REQUEST, UNAVAILABLE
+from mizzen.gateway.request.body_budget import OVER_BUDGET, BodyReservation
+from mizzen.gateway.request.grpc_status import BY_HTTP, Status
+from mizzen.gateway.telemetry.counters import GONE
+from mizzen.web.http2.headers import encode_headers
 
-WAITING = 32
-"""Messages of a call that are not answered, beyond which it is not read."""
-MOST_TALKS, MOST_WATCHES = 8192, 1024
-"""Calls that last: with models, and those that need no right to anything, which must not take the others' places."""
-UNREAD = 256 << 10
-"""Bytes of answers that are not taken, beyond which there are no more."""
-STOPPING = "this gateway is being stopped; ask again"
+MAX_PENDING = 32
+"""Unanswered messages of a call beyond which it is not read."""
+MAX_STREAMS, MAX_WATCHES = 8192, 1024
+"""Limits of concurrent streaming calls: to models, and without permission checks, which must not starve the others."""
+MAX_UNSENT_BYTES = 256 << 10
+"""Bytes of answers that the client has not read, beyond which no more are produced."""
+STOPPING_MESSAGE = "this gateway is stopping; retry"
 
 log = logging.getLogger(__name__)
 
 Respond: TypeAlias = Callable[[AsyncIterator[bytes]], AsyncIterator[bytes]]
 
 
-class Talks:
-    """How many there are: each may last for ever, and takes some kilobytes while it does."""
+class StreamingCallLimit:
+    """Limits the number of streaming calls: each may last forever and takes some kilobytes."""
 
-    __slots__ = ("_most", "count")
+    __slots__ = ("_max_count", "count")
 
     def __init__(self, most: int) -> None:
-        self._most = most
+        self._max_count = most
         self.count = 0
 
     def enter(self) -> None:
-        """Unfit when there is no place for one more."""
-        if self.count >= self._most:
-            raise Unfit(UNAVAILABLE, "too many calls last at this gateway", 1)
+        """Raises RpcError if the limit is reached."""
+        if self.count >= self._max_count:
+            raise RpcError(UNAVAILABLE, "this gateway has too many streaming calls", 1)
         self.count += 1
 
 
-class Talk:
-    """A Receiver of many messages. Whoever derives from it takes them one by one, while there is `room`."""
+class StreamingCall:
+    """A Receiver of many messages. A subclass takes them one by one, while it `has_room`."""
 
-    def __init__(self, visit: Visit, most: int, talks: Talks) -> None:
-        """Unfit."""
-        talks.enter()
-        self._talks = talks
-        self._visit = visit
-        self._stream = visit.stream
-        self._stream.since = None
-        self._cutter = Cutter(visit.opening.encoding, most)
-        self._share = Share(visit.service.intake)
-        self._begun = False
-        self._heard = False
-        self._over = self._advancing = False
+    def __init__(self, rpc: GrpcCall, most: int, limit: StreamingCallLimit) -> None:
+        """Raises RpcError."""
+        limit.enter()
+        self._limit = limit
+        self._rpc = rpc
+        self._stream = rpc.stream
+        self._stream.read_started_at = None
+        self._reader = MessageReader(rpc.call_head.encoding, most)
+        self._share = BodyReservation(rpc.service.intake)
+        self._started = False
+        self._input_ended = False
+        self._closed = self._advancing = False
 
-    def received(self, data: bytes) -> None:
-        if self._over:  # its end waits until the client takes what comes before it
+    def on_data(self, data: bytes) -> None:
+        if self._closed:  # the call has ended; only answers are left to be sent
             return
-        self._cutter.feed(data)
-        if not self._share.grow(len(self._cutter)):
-            self.end(Unfit(UNAVAILABLE, CROWDED, 1))
+        self._reader.feed(data)
+        if not self._share.grow(len(self._reader)):
+            self.end(RpcError(UNAVAILABLE, OVER_BUDGET, 1))
             return
         self.advance()
 
-    def ended(self) -> None:
-        self._heard = True
+    def on_end(self) -> None:
+        self._input_ended = True
         self.advance()
 
-    def cancelled(self) -> None:
-        if not self._over:
+    def on_cancel(self) -> None:
+        if not self._closed:
             self._close()
-            self._visit.note(self._visit.opening.options.id, GONE)
+            self._rpc.note(self._rpc.call_head.head.id, GONE)
 
-    def moved(self) -> None:
+    def on_writable(self) -> None:
         self.advance()
 
-    def lapsed(self) -> bool:
-        return self._visit.lapsed()
+    def has_waited_long(self) -> bool:
+        return self._rpc.has_waited_long()
 
-    def stopping(self) -> None:
-        self.end(Unfit(UNAVAILABLE, STOPPING))
+    def on_shutdown(self) -> None:
+        self.end(RpcError(UNAVAILABLE, STOPPING_MESSAGE))
 
-    # Whoever derives from it
+    # Subclasses implement these
 
-    def room(self) -> bool:
-        """Whether one more message may come."""
+    def has_room(self) -> bool:
+        """Whether one more message can be taken."""
         raise NotImplementedError
 
-    def taken(self, message: bytes) -> None:
-        """One more has come. Unfit."""
+    def on_message(self, message: bytes) -> None:
+        """Take a message. Raises RpcError."""
         raise NotImplementedError
 
-    def kept(self) -> int:
-        """Bytes of messages that were taken, and that nobody else counts."""
+    def held_bytes(self) -> int:
+        """Return the bytes of taken messages that nothing else accounts for."""
         return 0
 
-    def drained(self) -> None:
-        """That was the last."""
+    def on_messages_end(self) -> None:
+        """There are no more messages."""
         raise NotImplementedError
 
-    def dropped(self) -> None:
-        """Nobody waits any more."""
+    def on_close(self) -> None:
+        """The call is over: cancel what is pending."""
         raise NotImplementedError
 
-    # What they use
+    # Subclasses use these
 
     def advance(self) -> None:
-        """Take what may be taken, and let the client send more if there is room for it."""
-        if self._advancing or self._over:  # whoever is answered at once calls it from within
+        """Take the messages that can be taken, and let the client send more if there is room."""
+        if self._advancing or self._closed:  # an immediate answer calls it recursively
             return
         self._advancing = True
-        cutter, rested = self._cutter, not self._cutter.tired
+        cutter, rested = self._reader, not self._reader.needs_yield
         message: bytes | None = b""
         took = False
         try:
-            while not self._over and self.room() and not cutter.tired and (message := cutter.next()) is not None:
+            while (
+                not self._closed
+                and self.has_room()
+                and not cutter.needs_yield
+                and (message := cutter.next()) is not None
+            ):
                 took = True
-                self._visit.size += len(message)
-                self.taken(message)
-        except Unfit as unfit:
-            self.end(unfit)
+                self._rpc.size += len(message)
+                self.on_message(message)
+        except RpcError as error:
+            self.end(error)
         finally:
             self._advancing = False
-        if rested and cutter.tired:
-            asyncio.get_running_loop().call_soon(self._go_on)
-        if not self._over:
-            self._settle(whole=message is None and not cutter.tired, took=took)
+        if rested and cutter.needs_yield:
+            asyncio.get_running_loop().call_soon(self._resume)
+        if not self._closed:
+            self._update_flow(whole=message is None and not cutter.needs_yield, took=took)
 
-    def _go_on(self) -> None:
-        """Others have had their turn."""
-        self._cutter.tired = False
+    def _resume(self) -> None:
+        """Continue after yielding to the event loop."""
+        self._reader.needs_yield = False
         self.advance()
 
-    def _settle(self, *, whole: bool, took: bool) -> None:
-        """`whole`: there is no message left that could be taken. `took`: there was one."""
-        stream, left = self._stream, len(self._cutter)
-        if not self._share.grow(left + self.kept()):
-            self.end(Unfit(UNAVAILABLE, CROWDED, 1))
+    def _update_flow(self, *, whole: bool, took: bool) -> None:
+        """`whole`: no complete message is left. `took`: at least one was taken."""
+        stream, left = self._stream, len(self._reader)
+        if not self._share.grow(left + self.held_bytes()):
+            self.end(RpcError(UNAVAILABLE, OVER_BUDGET, 1))
             return
         held = bool(left) and not whole
         stream.hold(held)
         if held or not left:
-            stream.since = None
-        elif took or stream.since is None:
-            stream.since, stream.bytes = stream.now, 0
-        if self._heard and whole:
+            stream.read_started_at = None
+        elif took or stream.read_started_at is None:
+            stream.read_started_at, stream.bytes = stream.now, 0
+        if self._input_ended and whole:
             if left:
-                self.end(Unfit(400, "the last message is cut off"))
+                self.end(RpcError(400, "the last message is incomplete"))
             else:
-                self.drained()
+                self.on_messages_end()
 
     def write(self, message: bytes) -> None:
-        if not self._over:
-            self._begin()
+        if not self._closed:
+            self._start_response()
             self._stream.write(PREFIX.pack(0, len(message)) + message)
 
-    def end(self, unfit: Unfit | None = None) -> None:
-        """Well, unless it is said why not."""
-        if self._over:
+    def end(self, error: RpcError | None = None) -> None:
+        """End the call: successfully, or with an error."""
+        if self._closed:
             return
         self._close()
-        visit = self._visit
-        if unfit is not None and not self._begun:
-            visit.refuse(unfit)
+        rpc = self._rpc
+        if error is not None and not self._started:
+            rpc.refuse(error)
             return
-        self._begin()
-        code = 200 if unfit is None else unfit.code
-        known = status.BY_HTTP.get(code, status.Status.UNKNOWN)
-        self._stream.finish(status.TAIL if unfit is None else literal(status.ending(known, unfit.text)))
-        visit.note(visit.opening.options.id, code)
+        self._start_response()
+        code = 200 if error is None else error.code
+        known = BY_HTTP.get(code, Status.UNKNOWN)
+        self._stream.finish(status.TAIL if error is None else encode_headers(status.trailers_of(known, error.text)))
+        rpc.note(rpc.call_head.head.id, code)
 
-    def _begin(self) -> None:
-        if not self._begun:
-            self._begun = True
-            options = self._visit.opening.options
-            self._stream.begin(status.head(options.id or self._visit.service.new_id()))
+    def _start_response(self) -> None:
+        if not self._started:
+            self._started = True
+            head = self._rpc.call_head.head
+            self._stream.begin(status.response_head(head.id or self._rpc.service.new_id()))
 
     def _close(self) -> None:
-        """Once."""
-        self._over = True
-        self._talks.count -= 1
-        self._cutter.drop()
+        """Called exactly once."""
+        self._closed = True
+        self._limit.count -= 1
+        self._reader.discard()
         self._share.end()
         self._stream.hold(True)
-        self.dropped()
+        self.on_close()
 
 
-class Streamed(Talk):
-    """One whose messages go to an iterator, which makes others of them."""
+class IteratorCall(StreamingCall):
+    """A streaming call whose messages are answered by an async iterator."""
 
-    def __init__(self, visit: Visit, respond: Respond, most: int, talks: Talks, *, single: bool = False) -> None:
-        """`single`: there is one question, and many answers to it."""
-        super().__init__(visit, most, talks)
-        self._single, self._asked_once = single, False
-        self._kept = 0
+    def __init__(
+        self, rpc: GrpcCall, respond: Respond, most: int, limit: StreamingCallLimit, *, single: bool = False
+    ) -> None:
+        """`single`: the call has exactly one request message."""
+        super().__init__(rpc, most, limit)
+        self._single, self._has_request = single, False
+        self._held_bytes = 0
         self._messages: deque[bytes] = deque()
-        self._come, self._moved = asyncio.Event(), asyncio.Event()
+        self._arrived, self._writable = asyncio.Event(), asyncio.Event()
         self._last = False
         self._task = asyncio.ensure_future(self._run(respond))
 
-    def room(self) -> bool:
-        return len(self._messages) < WAITING
+    def has_room(self) -> bool:
+        return len(self._messages) < MAX_PENDING
 
-    def taken(self, message: bytes) -> None:
-        if self._single and self._asked_once:
-            raise Unfit(BAD_REQUEST, "the call does not bring exactly one message")
-        self._asked_once = True
-        self._kept += len(message)
+    def on_message(self, message: bytes) -> None:
+        if self._single and self._has_request:
+            raise RpcError(BAD_REQUEST, "the call must have exactly one message")
+        self._has_request = True
+        self._held_bytes += len(message)
         self._messages.append(message)
-        self._come.set()
+        self._arrived.set()
 
-    def kept(self) -> int:
-        return self._kept
+    def held_bytes(self) -> int:
+        return self._held_bytes
 
-    def moved(self) -> None:
-        super().moved()
-        self._moved.set()
+    def on_writable(self) -> None:
+        super().on_writable()
+        self._writable.set()
 
-    def drained(self) -> None:
+    def on_messages_end(self) -> None:
         self._last = True
-        self._come.set()
+        self._arrived.set()
 
-    def dropped(self) -> None:
+    def on_close(self) -> None:
         self._task.cancel()
 
     async def _run(self, respond: Respond) -> None:
         try:
-            async for message in respond(self._asked()):
+            async for message in respond(self._requests()):
                 self.write(message)
-                await self._read_enough()
-        except Unfit as unfit:
-            self.end(unfit)
+                await self._wait_writable()
+        except RpcError as error:
+            self.end(error)
         except Exception:
-            log.exception("failed to answer a call")
-            self.end(Unfit(500, "internal error"))
+            log.exception("answering a gRPC call failed")
+            self.end(RpcError(500, "internal error"))
         else:
             self.end()
 
-    async def _read_enough(self) -> None:
-        """Others have their turn in any case: there may be thousands of answers that take no waiting."""
+    async def _wait_writable(self) -> None:
+        """Wait until the client has read enough. Always yields: there may be thousands of immediate answers."""
         await asyncio.sleep(0)
-        while self._stream.unsent > UNREAD:
-            self._moved.clear()
-            await self._moved.wait()
+        while self._stream.unsent > MAX_UNSENT_BYTES:
+            self._writable.clear()
+            await self._writable.wait()
 
-    async def _asked(self) -> AsyncIterator[bytes]:
+    async def _requests(self) -> AsyncIterator[bytes]:
         while True:
             while self._messages:
                 message = self._messages.popleft()
-                self._kept -= len(message)
+                self._held_bytes -= len(message)
                 self.advance()
                 yield message
             if self._last:
                 return
-            self._come.clear()
-            await self._come.wait()
+            self._arrived.clear()
+            await self._arrived.wait()

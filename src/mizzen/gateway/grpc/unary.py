@@ -1,4 +1,4 @@
-"""Calls with one message, on streams of HTTP/2: read whole before anything is done with it; and how calls end."""
+"""Unary calls on HTTP/2 streams: the request message is read completely first. Also how all gRPC calls end."""
 
 from __future__ import annotations
 
@@ -9,236 +9,235 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeAlias
 
 from mizzen.access.refusal_lines import LONGEST
-from mizzen.access.safe_text import plain
+from mizzen.access.safe_text import sanitize
 from mizzen.errors import TooLarge
-from mizzen.gateway.access.authorizer import ALLOWED, PLANE, PREDICT, READ, Ruling
-from mizzen.gateway.grpc.call_head import Opening, Unfit
+from mizzen.gateway.access.authorizer import ALLOWED, PLANE, PREDICT, READ, AccessDecision
+from mizzen.gateway.context import AuthRequest, GatewayContext
+from mizzen.gateway.grpc.call_head import CallHead, RpcError
 from mizzen.gateway.grpc.wire import status
-from mizzen.gateway.inference.calls import BAD_REQUEST, OK, UNAVAILABLE
-from mizzen.gateway.inference.inference import Asked, Service
-from mizzen.gateway.inference.protocols import Options
+from mizzen.gateway.queueing.call import BAD_REQUEST, OK, UNAVAILABLE
 from mizzen.gateway.request import content_encoding
-from mizzen.gateway.request.body_budget import CROWDED, Share, keep
-from mizzen.gateway.telemetry.metrics import GONE
+from mizzen.gateway.request.body_budget import OVER_BUDGET, BodyReservation, append_piece
+from mizzen.gateway.request.head import RequestHead
+from mizzen.gateway.telemetry.counters import GONE
 from mizzen.web.http2.stream import Stream
 
 PREFIX = struct.Struct(">BL")
-"""Before each message: whether it is packed, and how long it is."""
-QUESTION_BYTES = 64 << 10
-"""Of a message that is read here, and not by a model."""
-UNASKED_BYTES = 16 << 10
-"""Of one for a model that has not come whole, beyond which it matters who sends it."""
+"""Before each message: whether it is compressed, and its length."""
+MAX_METADATA_BYTES = 64 << 10
+"""Maximum size of a message that the gateway answers itself."""
+UNAUTHORIZED_BYTES = 16 << 10
+"""Bytes of an incomplete message beyond which the caller must be authorized."""
 LARGE_HEAD = 2 << 10
-"""Bytes of a head that counts like its message, until that has come: a connection may have hundreds of them."""
+"""Larger heads count against the memory budget until the message is complete: a connection may have hundreds."""
 PATIENT_SECONDS, HASTY_SECONDS = 1.0, 0.01
 
 log = logging.getLogger(__name__)
 
-Named: TypeAlias = tuple[str, str, str]
-"""Namespace, name and version of what was asked for; empty where nothing was."""
+CallTarget: TypeAlias = tuple[str, str, str]
+"""Namespace, name and version of the requested model; empty if there is none."""
 
 
-class Visit:
-    """One call, as far as it is the same for all: how it ends, and what is noted of that."""
+class GrpcCall:
+    """What all gRPC calls have in common: how a call ends, and how it is logged."""
 
-    __slots__ = ("began", "named", "opening", "service", "size", "stream")
+    __slots__ = ("began", "call_head", "service", "size", "stream", "target")
 
-    def __init__(self, service: Service, stream: Stream, opening: Opening) -> None:
+    def __init__(self, service: GatewayContext, stream: Stream, call_head: CallHead) -> None:
         self.service = service
         self.stream = stream
-        self.opening = opening
+        self.call_head = call_head
         self.began = service.clock()
         self.size = 0
-        """Bytes that came."""
-        self.named: Named = ("", "", "")
+        """Bytes of the request."""
+        self.target: CallTarget = ("", "", "")
 
     def answer(self, message: bytes) -> None:
-        request_id = self.opening.options.id or self.service.new_id()
-        self.stream.answer(status.head(request_id), PREFIX.pack(0, len(message)) + message, status.TAIL)
+        request_id = self.call_head.head.id or self.service.new_id()
+        self.stream.answer(status.response_head(request_id), PREFIX.pack(0, len(message)) + message, status.TAIL)
         self.note(request_id, OK, len(message))
 
-    def refuse(self, unfit: Unfit, *, counted: bool = False) -> None:
-        """`counted`: somebody else has, as a request that reaches no model."""
-        request_id = self.opening.options.id or self.service.new_id()
+    def refuse(self, error: RpcError, *, counted: bool = False) -> None:
+        """`counted`: the refusal is already in the metrics."""
+        request_id = self.call_head.head.id or self.service.new_id()
         if not counted:
-            self.service.metrics.refused[unfit.code] += 1
-        self.stream.refuse(status.refusal(unfit.code, unfit.text, retry=unfit.retry, request_id=request_id))
-        self.note(request_id, unfit.code)
+            self.service.metrics.refused[error.code] += 1
+        self.stream.refuse(status.error_head(error.code, error.text, retry=error.retry, request_id=request_id))
+        self.note(request_id, error.code)
 
-    def require(self, ruling: Ruling) -> None:
-        """Unfit, and written down, where it is a refusal."""
-        if ruling.code != ALLOWED:
-            self.service.note(Asked("POST", self.opening.method, self.opening.credentials), ruling)
-            raise Unfit(ruling.code, ruling.reason, int(ruling.code == UNAVAILABLE))
+    def require(self, decision: AccessDecision) -> None:
+        """Raises RpcError and logs the refusal, unless it is allowed."""
+        if decision.code != ALLOWED:
+            self.service.note_refusal(AuthRequest("POST", self.call_head.method, self.call_head.credentials), decision)
+            raise RpcError(decision.code, decision.reason, int(decision.code == UNAVAILABLE))
 
-    def require_known(self) -> None:
-        """Unfit for who may call nothing at all here."""
-        opening = self.opening
-        self.require(self.service.permits.rule_some(opening.credentials, (*PREDICT, *READ), opening.namespace))
+    def require_any_access(self) -> None:
+        """Raises RpcError if the caller may call nothing at all in the namespace."""
+        call_head = self.call_head
+        self.require(self.service.permits.authorize_any(call_head.credentials, (*PREDICT, *READ), call_head.namespace))
 
-    def lapsed(self) -> bool:
-        """Whether the caller has waited about as long as it said it would, or long enough not to be one who cancels
+    def has_waited_long(self) -> bool:
+        """Whether the caller has waited for about its own deadline, or long enough not to be an attacker that cancels
         calls as fast as it makes them."""
         waited = self.service.clock() - self.began
-        return waited >= max(min(self.opening.seconds, PATIENT_SECONDS) / 2, HASTY_SECONDS)
+        return waited >= max(min(self.call_head.seconds, PATIENT_SECONDS) / 2, HASTY_SECONDS)
 
-    def note(self, request_id: bytes, code: int, bytes_out: int = 0, options: Options | None = None) -> None:
-        """For the access log, and for who traces it."""
-        service, opening = self.service, self.opening
-        if code < service.noted_from:
+    def note(self, request_id: bytes, code: int, bytes_out: int = 0, head: RequestHead | None = None) -> None:
+        """Write the access log, and the trace if there is one."""
+        service, call_head = self.service, self.call_head
+        if code < service.logged_from:
             return
-        actor = service.permits.rule(opening.credentials, READ, PLANE).actor
-        namespace, model, version = (plain(text, LONGEST) for text in self.named)
-        service.ended(
-            (options or opening.options)._replace(actor=actor), request_id or service.new_id(), code, began=self.began,
+        actor = service.permits.authorize(call_head.credentials, READ, PLANE).actor
+        namespace, model, version = (sanitize(text, LONGEST) for text in self.target)
+        service.log_request(
+            (head or call_head.head)._replace(actor=actor), request_id or service.new_id(), code, began=self.began,
             bytes_in=self.size, bytes_out=bytes_out, served=(namespace, model, version) if model else None,
         )  # fmt: skip
 
 
-class Unary:
-    """A Receiver. `begin` gets the message, and returns what to do when nobody waits any more."""
+class UnaryCall:
+    """A Receiver of one message. `begin` gets the message and returns the function that cancels the call."""
 
-    __slots__ = ("_begin", "_cancel", "_head", "_most", "_parts", "_share", "_size", "_visit", "_welcome")
+    __slots__ = ("_authorized", "_begin", "_cancel", "_head", "_max_bytes", "_parts", "_rpc", "_share", "_size")
 
     def __init__(
-        self, visit: Visit, begin: Callable[[Visit, bytes], Callable[[], object]], most: int, head: int = 0
+        self, rpc: GrpcCall, begin: Callable[[GrpcCall, bytes], Callable[[], object]], most: int, head: int = 0
     ) -> None:
-        """`head`: how many bytes it has. Unfit where there is no room for it."""
-        self._visit = visit
+        """`head`: size of the headers in bytes. Raises RpcError if there is no memory budget for them."""
+        self._rpc = rpc
         self._begin = begin
-        self._most = most
-        self._welcome = most <= QUESTION_BYTES
-        """Whoever sends it: they may, or it is so little that its answer says whether they may."""
+        self._max_bytes = most
+        self._authorized = most <= MAX_METADATA_BYTES
+        """The caller is allowed to send it, or it is so small that authorization can wait for the answer."""
         self._parts: list[bytes | bytearray] = []
         self._size = 0
-        self._share: Share | None = None
-        """Of a message that does not come in one piece, and of a large head."""
+        self._share: BodyReservation | None = None
+        """For a message in several pieces, and for a large head."""
         self._cancel: Callable[[], object] | None = None
         self._head = 0 if head <= LARGE_HEAD else head
-        if self._head and not visit.stream.heard:
-            self._share = Share(visit.service.intake)
+        if self._head and not rpc.stream.request_complete:
+            self._share = BodyReservation(rpc.service.intake)
             if not self._share.grow(self._head):
-                self._drop()
-                raise Unfit(UNAVAILABLE, CROWDED, 1)
+                self._release()
+                raise RpcError(UNAVAILABLE, OVER_BUDGET, 1)
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         self._size += len(data)
-        if self._size > self._most + PREFIX.size:
-            self._refuse(too_large(self._most))
+        if self._size > self._max_bytes + PREFIX.size:
+            self._refuse(too_large(self._max_bytes))
             return
-        keep(self._parts, data)
-        if self._visit.stream.heard:
+        append_piece(self._parts, data)
+        if self._rpc.stream.request_complete:
             return
         if self._share is None:
-            self._share = Share(self._visit.service.intake)
+            self._share = BodyReservation(self._rpc.service.intake)
         try:
-            if self._size > UNASKED_BYTES:
-                self._require_welcome()
-        except Unfit as unfit:
-            self._refuse(unfit)
+            if self._size > UNAUTHORIZED_BYTES:
+                self._require_authorized()
+        except RpcError as error:
+            self._refuse(error)
             return
         if not self._share.grow(self._head + self._size):
-            self._refuse(Unfit(UNAVAILABLE, CROWDED, 1))
+            self._refuse(RpcError(UNAVAILABLE, OVER_BUDGET, 1))
 
-    def ended(self) -> None:
-        parts, visit = self._parts, self._visit
+    def on_end(self) -> None:
+        parts, rpc = self._parts, self._rpc
         body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
-        visit.size = size = len(body)
+        rpc.size = size = len(body)
         if self._share is not None:
-            self._drop()
+            self._release()
         if size >= PREFIX.size and PREFIX.unpack_from(body) == (0, size - PREFIX.size):
-            self._cancel = self._begin(visit, body[PREFIX.size :])
+            self._cancel = self._begin(rpc, body[PREFIX.size :])
             return
         try:
-            self._require_packed(body)
-            self._require_welcome()
-        except Unfit as unfit:
-            visit.refuse(unfit)
+            self._require_compressed(body)
+            self._require_authorized()
+        except RpcError as error:
+            rpc.refuse(error)
         else:
-            self._cancel = begun(visit, self._unpacked(body[PREFIX.size :]))
+            self._cancel = start_task(rpc, self._decompress_and_begin(body[PREFIX.size :]))
 
-    def cancelled(self) -> None:
-        self._drop()
+    def on_cancel(self) -> None:
+        self._release()
         if self._cancel is not None:
             self._cancel()
         else:
-            self._visit.note(self._visit.opening.options.id, GONE)
+            self._rpc.note(self._rpc.call_head.head.id, GONE)
 
-    def moved(self) -> None:
-        """All of its answer waits already."""
+    def on_writable(self) -> None:
+        """Nothing to do: the whole answer is buffered already."""
 
-    def lapsed(self) -> bool:
-        return self._visit.lapsed()
+    def has_waited_long(self) -> bool:
+        return self._rpc.has_waited_long()
 
-    def stopping(self) -> None:
-        """It is answered first."""
+    def on_shutdown(self) -> None:
+        """Nothing to do: the call is answered before the server stops."""
 
-    def _require_welcome(self) -> None:
-        """Unfit: more of the message is not waited for, nor is it unpacked, for who may call nothing at all."""
-        if not self._welcome:
-            self._visit.require_known()
-            self._welcome = True
+    def _require_authorized(self) -> None:
+        """Raises RpcError for callers without any access: their message is neither read further nor decompressed."""
+        if not self._authorized:
+            self._rpc.require_any_access()
+            self._authorized = True
 
-    def _require_packed(self, body: bytes) -> None:
-        """One message that has to be unpacked first, and can be."""
+    def _require_compressed(self, body: bytes) -> None:
+        """Raises RpcError unless the body is one compressed message with a known encoding."""
         if len(body) < PREFIX.size:
-            raise Unfit(BAD_REQUEST, "the call brings no message")
+            raise RpcError(BAD_REQUEST, "the call has no message")
         packed, size = PREFIX.unpack_from(body)
         if len(body) != PREFIX.size + size or packed != 1:
-            raise Unfit(BAD_REQUEST, "the call does not bring exactly one message")
-        if not self._visit.opening.encoding:
-            raise Unfit(BAD_REQUEST, "the message says that it is packed, and the head of the call not how")
+            raise RpcError(BAD_REQUEST, "the call must have exactly one message")
+        if not self._rpc.call_head.encoding:
+            raise RpcError(BAD_REQUEST, "the message is compressed, but the call has no grpc-encoding header")
 
-    async def _unpacked(self, packed: bytes) -> None:
-        visit = self._visit
-        share = Share(visit.service.intake)
+    async def _decompress_and_begin(self, packed: bytes) -> None:
+        rpc = self._rpc
+        share = BodyReservation(rpc.service.intake)
         try:
-            message = await content_encoding.unpacked(packed, visit.opening.encoding, share, self._most)
+            message = await content_encoding.decompress(packed, rpc.call_head.encoding, share, self._max_bytes)
         except ValueError as error:
-            raise Unfit(BAD_REQUEST, str(error)) from error
+            raise RpcError(BAD_REQUEST, str(error)) from error
         except TooLarge as error:
-            raise too_large(self._most) from error
+            raise too_large(self._max_bytes) from error
         finally:
             share.end()
         if message is None:
-            raise Unfit(UNAVAILABLE, CROWDED, 1)
-        self._cancel = self._begin(visit, message)
+            raise RpcError(UNAVAILABLE, OVER_BUDGET, 1)
+        self._cancel = self._begin(rpc, message)
 
-    def _refuse(self, unfit: Unfit) -> None:
-        self._drop()
-        self._visit.refuse(unfit)
+    def _refuse(self, error: RpcError) -> None:
+        self._release()
+        self._rpc.refuse(error)
 
-    def _drop(self) -> None:
+    def _release(self) -> None:
         self._parts = []
         if self._share is not None:
             self._share.end()
             self._share = None
 
 
-def too_large(most: int) -> Unfit:
-    return Unfit(413, f"the message is larger than {most} bytes")
+def too_large(most: int) -> RpcError:
+    return RpcError(413, f"the message is larger than {most} bytes")
 
 
-def begun(
-    visit: Visit, work: Coroutine[Any, Any, None], refuse: Callable[[Unfit], object] | None = None
+def start_task(
+    rpc: GrpcCall, work: Coroutine[Any, Any, None], refuse: Callable[[RpcError], object] | None = None
 ) -> Callable[[], object]:
-    """Runs it beside; Unfit is an answer, which is the end of the call unless `refuse` knows better. Returns what ends
-    it."""
-    refuse = refuse or visit.refuse
+    """Run `work` in a task and return the function that cancels it. An RpcError ends the call, or goes to `refuse`."""
+    refuse = refuse or rpc.refuse
 
     async def run() -> None:
         try:
             await work
-        except Unfit as unfit:
-            refuse(unfit)
+        except RpcError as error:
+            refuse(error)
         except Exception:
-            log.exception("failed to answer a call")
-            refuse(Unfit(500, "internal error"))
+            log.exception("answering a gRPC call failed")
+            refuse(RpcError(500, "internal error"))
 
     task = asyncio.ensure_future(run())
 
     def cancel() -> None:
         if task.cancel():
-            visit.note(visit.opening.options.id, GONE)
+            rpc.note(rpc.call_head.head.id, GONE)
 
     return cancel

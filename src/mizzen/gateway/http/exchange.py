@@ -1,4 +1,4 @@
-"""One request answered without ASGI, and what the connections of a gateway share to answer it."""
+"""A request answered without ASGI, and the state that all connections of a gateway share."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from typing import Protocol
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from mizzen.gateway.access.audit_sampling import Sampled
-from mizzen.gateway.inference.calls import UNAVAILABLE
-from mizzen.gateway.inference.inference import Inference, Service
-from mizzen.gateway.inference.protocols import JSON, RETRY, Options
-from mizzen.gateway.request.origin_check import Verdicts
-from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.context import GatewayContext
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.protocols import JSON, RETRY
+from mizzen.gateway.inference.sampled import AuditedInference
+from mizzen.gateway.queueing.call import UNAVAILABLE
+from mizzen.gateway.request.head import RequestHead
+from mizzen.gateway.request.origin_check import OriginCheck
 from mizzen.protocol import v2
-from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts
 
 _CLOSE = b"connection: close\r\n"
 _BY_CODE = {401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
@@ -23,35 +25,35 @@ _STATUS = {code: line + _BY_CODE.get(code, b"") for code, line in STATUS_LINE.it
 
 class Connection(Protocol):
     def advance(self) -> None:
-        """One of its exchanges has its answer: write what is due."""
+        """An exchange has its answer: write the answers that are due."""
 
 
-class Front(Door):
-    """What the connections of one gateway process share."""
+class GatewayConnections(ConnectionLimiter):
+    """The state that all connections of one gateway process share."""
 
-    __slots__ = ("date", "service", "verdicts")
+    __slots__ = ("date", "origin_check", "service")
 
-    def __init__(self, service: Service, *, loopback: bool, patience: Patience, most: int) -> None:
+    def __init__(self, service: GatewayContext, *, loopback: bool, patience: Timeouts, most: int) -> None:
         super().__init__(patience, most, service.clock)
         self.service = service
-        self.verdicts = Verdicts(loopback, service.cors)
+        self.origin_check = OriginCheck(loopback, service.cors)
         self.date = b""
         """The Date header line."""
 
     def look(self, state: ServerState) -> None:
         self.date = b"".join(b"%b: %b\r\n" % header for header in state.default_headers)
-        super().look(state)
+        super().close_expired(state)
 
 
 class Exchange(Inference):
-    """A request answered without ASGI, and its place in the line of its connection."""
+    """A request answered without ASGI, with its place in the pipeline of its connection."""
 
     __slots__ = ("_body", "_connection", "_kind", "closes", "code")
 
     def __init__(self, connection: Connection, closes: bool) -> None:
         self._connection = connection
         self.code = 0
-        """0: not answered yet"""
+        """The status code; 0: not answered yet."""
         self.closes = closes
 
     def reply(self, code: int, body: bytes, kind: bytes = JSON) -> None:
@@ -60,42 +62,39 @@ class Exchange(Inference):
         self._kind = kind
         self._connection.advance()
 
-    def refuse(self, code: int, text: str, service: Service, options: Options, retry: int = 0) -> None:
-        """An answer in place of a start: this request reaches no model."""
+    def refuse(self, code: int, text: str, service: GatewayContext, head: RequestHead, retry: int = 0) -> None:
+        """Answer the request without a call of a model."""
         service.metrics.refused[code] += 1
-        self.live = False
-        self.options = options
-        self.size = 0
-        self.began = service.clock()
-        self.id = options.id or service.new_id()
+        self.end_early(head, head.id or service.new_id(), 0, service.clock())
         retry = retry or (1 if code == UNAVAILABLE else 0)
-        self.reply(code, v2.error(text), RETRY % retry if retry else JSON)
+        self.reply(code, v2.render_error(text), RETRY % retry if retry else JSON)
 
-    def start_counted(self, service: Service, endpoint: Endpoint, body: bytes, options: Options) -> None:
-        """As `start`, for one who is limited."""
-        excess, told = service.spend(options)
+    def start_counted(self, service: GatewayContext, endpoint: Endpoint, body: bytes, head: RequestHead) -> None:
+        """As `start`, for a caller with a rate limit."""
+        excess, head = service.count_prediction(head)
         if excess is None:
-            self.start(service, endpoint, body, told)
+            self.start(service, endpoint, body, head)
         else:
-            self.refuse(excess.code, excess.reason, service, told, excess.retry)
+            self.refuse(excess.code, excess.reason, service, head, excess.retry_after)
 
-    def note(self, service: Service, code: int) -> None:
-        """Called only for codes that are noted."""
-        endpoint = getattr(self, "endpoint", None)  # what was refused has none
+    def log(self, service: GatewayContext, code: int) -> None:
+        """Log the request. Called only for codes that are logged."""
+        endpoint = getattr(self, "endpoint", None)  # a refused request has none
         served = None if endpoint is None else (endpoint.namespace, endpoint.name, endpoint.version)
-        service.ended(
-            self.options, self.id, code, began=self.began, bytes_in=self.size,
+        service.log_request(
+            self.head, self.id, code, began=self.began, bytes_in=self.size,
             bytes_out=len(self._body) if self.code else 0, served=served,
         )  # fmt: skip
 
-    def rendered(self, date: bytes, last: bool) -> bytes:
+    def render(self, date: bytes, last: bool) -> bytes:
         code, body = self.code, self._body
         return b"%b%b%b%b%bmizzen-request-id: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            _STATUS[code], self._kind, date, _CLOSE if last else b"", self.options.more, self.id, len(body), body,
+            _STATUS[code], self._kind, date, _CLOSE if last else b"", self.head.response_headers, self.id, len(body),
+            body,
         )  # fmt: skip
 
 
-class SampledExchange(Sampled, Exchange):
-    """One that was chosen for the audit."""
+class AuditedExchange(AuditedInference, Exchange):
+    """An exchange that was sampled for the audit."""
 
     __slots__ = ()

@@ -1,21 +1,21 @@
-"""HTTP for the hot URLs, without ASGI: uvicorn's own protocol, with a shorter way through it.
+"""HTTP for the hot URLs, without ASGI: uvicorn's protocol class with a fast path.
 
-An infer request whose URL is known byte for byte is answered here by callbacks; all others (other paths, methods, query
-strings, escapes) go on to the ASGI app as if this class were not there. Both kinds may follow each other on one
-connection: `line` keeps the order of what they are answered.
+An infer request whose URL is known byte for byte is answered here by callbacks. All others (other paths, methods, query
+strings, escapes) go to the ASGI app as if this class did not exist. Both kinds may alternate on one connection;
+`response_order` keeps the order of the responses.
 
-Checked here for every request, because here all of them pass: Host and Origin, and the length of head and body. Who may
-ask is checked here for hot requests, and in `app` for the others.
+All requests pass through here, so this class checks Host and Origin, and the length of head and body. It authorizes hot
+requests; `asgi_app` authorizes the others.
 
-Clients repeat themselves: a head that was read and judged before, byte for byte the same, means what it meant then,
-token and all. So heads of hot requests are remembered (`Service.heads`), and a request that comes in one piece behind a
-known head skips the parser and the permits. That is worth a third of all the work done here in Python. They are
-forgotten with the Table and the access.json that they were judged by, and none is used after its token has ended.
+Clients repeat themselves: a head that is byte for byte the same as an earlier one has the same meaning, token included.
+So heads of hot requests are remembered (`GatewayContext.heads`), and a request that arrives in one piece with a known
+head skips the parser and authorization. That saves a third of all work done here in Python. Known heads are dropped
+when the Table or access.json changes, and none is used after its token has expired.
 
-This and `line` lean on parts of uvicorn that are not public; tests/unit/gateway/test_uvicorn_contract.py names them.
+This module and `response_order` use private parts of uvicorn; tests/unit/gateway/test_uvicorn_contract.py lists them.
 
-Hazard kept in mind: uvicorn's keep-alive timer costs as much as parsing a request, so a look at all connections once a
-second does that work.
+Hazard kept in mind: uvicorn's keep-alive timer costs as much as parsing a request. A check of all connections once a
+second replaces it.
 """
 
 from __future__ import annotations
@@ -25,58 +25,60 @@ from typing import Any
 
 import httptools
 
-from mizzen.gateway.access.authorizer import ALLOWED, PREDICT, Credentials, Permits, Ruling
-from mizzen.gateway.http.exchange import Front
-from mizzen.gateway.http.response_order import LineProtocol
-from mizzen.gateway.inference.calls import UNAVAILABLE
-from mizzen.gateway.inference.inference import Asked, KnownHead
-from mizzen.gateway.inference.protocols import PLAIN, TIMEOUT, Options
+from mizzen.gateway.access.authorizer import ALLOWED, PREDICT, AccessDecision, Authorizer, Credentials
+from mizzen.gateway.context import AuthRequest, KnownHead
+from mizzen.gateway.http.exchange import GatewayConnections
+from mizzen.gateway.http.response_order import PipelinedProtocol
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.queueing.call import UNAVAILABLE
 from mizzen.gateway.request import request_ids
-from mizzen.gateway.request.body_budget import CROWDED, Share, keep
-from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.request.body_budget import OVER_BUDGET, BodyReservation, append_piece
+from mizzen.gateway.request.head import EMPTY_HEAD, TIMEOUT, RequestHead
 from mizzen.protocol import binary
-from mizzen.web.http_connection import BETWEEN_BYTES, HEAD_BYTES
+from mizzen.web.http_connection import MAX_HEAD_BYTES, MAX_NON_BODY_BYTES
 
-HEADS, HEAD_TO_KEEP = 512, 2048
-"""How many heads are remembered, and how long one may be for that."""
+MAX_KNOWN_HEADS, MAX_KNOWN_HEAD_BYTES = 512, 2048
+"""How many heads are remembered, and the maximum length of one."""
 
 _END = b"\r\n\r\n"
-_CODED = "header Transfer-Encoding: only chunked is taken; what a body is packed with is said by Content-Encoding"
+_BAD_TRANSFER_ENCODING = (
+    "header Transfer-Encoding: only chunked is supported; use Content-Encoding for a compressed body"
+)
 
 log = logging.getLogger(__name__)
 
 
-class FastProtocol(LineProtocol):
-    """One client connection: reads what is asked."""
+class FastProtocol(PipelinedProtocol):
+    """One client connection: reads requests."""
 
-    def __init__(self, *uvicorns: Any, front: Front, **named: Any) -> None:
+    def __init__(self, *uvicorns: Any, front: GatewayConnections, **named: Any) -> None:
         super().__init__(*uvicorns, front=front, **named)
         self._heads = front.service.heads
         # The request that is being read
         self._begun = 0
-        """Requests that began in the data at hand."""
+        """Requests that began in the current chunk of data."""
         self._head_bytes = 0
         self._hosts: list[bytes] = []
         self._origins: list[bytes] = []
         self._credentials: Credentials = ()
         self._welcome = False
-        """It comes from where requests may come from."""
-        self._ruling: Ruling | None = None
-        self._ruled_by: Permits | None = None
+        """Its Host and Origin are accepted."""
+        self._decision: AccessDecision | None = None
+        self._ruled_by: Authorizer | None = None
         self._length = 0
-        self._options = PLAIN
+        self._head = EMPTY_HEAD
         self._marks: list[tuple[bytes, bytes]] = []
         self._has_connection = False
         self._packed = False
-        """Its body has to be unpacked first, which is left to the app."""
+        """Its body is compressed, so the ASGI app handles it."""
         self._coded = False
-        """On its way it is packed, too, which we do not unpack."""
+        """It has a transfer coding other than chunked, which is not supported."""
         self._endpoint: Endpoint | None = None
         self._closes = False
         self._body: list[bytes | bytearray] = []
-        self._share = Share(front.service.intake)
+        self._share = BodyReservation(front.service.intake)
         self._left = 0
-        """Bytes still to come of a body that the parser does not read."""
+        """Bytes still missing of a body that the parser does not read."""
 
     # asyncio.Protocol
 
@@ -85,22 +87,22 @@ class FastProtocol(LineProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._ignores_input:
             return
         if not self._reading:
             end = data.find(_END) + 4
             known = self._heads.get(data[:end])
             if known is not None:
-                endpoint, length, options, until = known
+                endpoint, length, head, until = known
                 if until is not None and self._service.wall() >= until:
                     del self._heads[data[:end]]
                 elif len(data) == end + length:
-                    self._begin(endpoint, data[end:], options, closes=False)
+                    self._begin(endpoint, data[end:], head, closes=False)
                     return
-        while data and not self._deaf:
+        while data and not self._ignores_input:
             data = self._parse(data)
-        if self._body and not self._share.grow(self._body_bytes):  # and there will be more of it
-            self._refuse_and_close(UNAVAILABLE, CROWDED)
+        if self._body and not self._share.grow(self._body_bytes):  # and more of it will come
+            self._refuse_and_close(UNAVAILABLE, OVER_BUDGET)
 
     # httptools' callbacks
 
@@ -109,16 +111,16 @@ class FastProtocol(LineProtocol):
         self.headers = []
         self.expect_100_continue = False
         self._reading = self._in_head = True
-        self._reading_since = self._heard_at = self._front.now
+        self._reading_since = self._heard_at = self._shared.now
         self._begun += 1
         self._head_bytes = self._body_bytes = self._between = 0
         self._hosts = []
         self._origins = []
         self._credentials = ()
-        self._ruling = None
+        self._decision = None
         self._has_connection = self._packed = self._coded = False
         self._length = 0
-        self._options = PLAIN
+        self._head = EMPTY_HEAD
         self._marks = []
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -137,7 +139,7 @@ class FastProtocol(LineProtocol):
         elif name == b"connection":
             self._has_connection = True
         elif name in (TIMEOUT, binary.HEADER):
-            self._options = self._options.heard(name, value)
+            self._head = self._head.with_header(name, value)
         elif name == b"content-encoding":
             self._packed = True
         elif name == b"transfer-encoding":
@@ -149,102 +151,102 @@ class FastProtocol(LineProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        if self._deaf:
+        if self._ignores_input:
             return
         if self._coded:
-            self._fast = True
-            self._refuse_and_close(501, _CODED)
+            self._is_fast = True
+            self._refuse_and_close(501, _BAD_TRANSFER_ENCODING)
             return
         service = self._service
         self._endpoint = (
             service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" and not self._packed else None
         )
-        if heard := service.routes.heard:
-            self._options = self._options._replace(heads=tuple(head for head in self.headers if head[0] in heard))
-        self._welcome = self._front.verdicts.good(self._hosts, self._origins)
+        if heard := service.routes.graph_headers:
+            self._head = self._head._replace(graph_headers=tuple(head for head in self.headers if head[0] in heard))
+        self._welcome = self._shared.origin_check.accepts(self._hosts, self._origins)
         if self._origins:
-            self._options = self._options._replace(more=service.cors.lines(self._origins))
+            self._head = self._head._replace(response_headers=service.cors.lines(self._origins))
         too_long = self._length > service.max_body_bytes
         if self._endpoint is None and self._welcome and not too_long:
-            self._fast = False
+            self._is_fast = False
             self._pass_on()
             return
-        self._fast = True
+        self._is_fast = True
         self._closes = not self.parser.should_keep_alive() or (
-            # uvicorn closes after HTTP/1.0, whatever was asked, and so do we; to know the version costs a little
+            # uvicorn always closes after HTTP/1.0, and so do we; reading the version costs a little
             self._has_connection and self.parser.get_http_version() == "1.0"
         )
         if self._welcome and self._endpoint is not None:
-            # Already here: what somebody sends who may not, is not kept.
+            # Already here, so that the body of an unauthorized request is not kept.
             self._rule(self._endpoint)
         if too_long:
             self._refuse_and_close(413, f"the body is larger than {service.max_body_bytes} bytes")
-        elif self.expect_100_continue and self._ruling is not None and self._ruling.code != ALLOWED:
-            self._refuse_and_close(*self._ruled(self._ruling))
+        elif self.expect_100_continue and self._decision is not None and self._decision.code != ALLOWED:
+            self._refuse_and_close(*self._refusal(self._decision))
         elif self.expect_100_continue:
             self._owes_continue = True
             self._continue_if_due()
 
     def on_body(self, body: bytes) -> None:
-        if self._deaf:
+        if self._ignores_input:
             return
-        self._heard_at = self._front.now
+        self._heard_at = self._shared.now
         self._body_bytes += len(body)
-        if not self._fast:
+        if not self._is_fast:
             super().on_body(body)
             return
-        if self._ruling is not None and self._ruling.code == ALLOWED:
-            keep(self._body, body)
+        if self._decision is not None and self._decision.code == ALLOWED:
+            append_piece(self._body, body)
         if self._body_bytes > self._service.max_body_bytes:
             self._refuse_and_close(413, f"the body is larger than {self._service.max_body_bytes} bytes")
 
     def on_message_complete(self) -> None:
-        if self._deaf:
+        if self._ignores_input:
             return
         if self._has_connection and self._length and self.parser.should_upgrade():
-            # The parser leaves what follows an upgrade to others. We take no upgrade: it is the body.
+            # The parser does not read what follows an upgrade. Upgrades are not supported: it is the body.
             self._left = self._length
         else:
             self._whole()
 
     def _whole(self) -> None:
-        """A request has been read to its end."""
+        """A request has been read completely."""
         self._reading = False
-        if not self._fast:
-            self._deaf = not self.cycle.keep_alive
+        if not self._is_fast:
+            self._ignores_input = not self.cycle.keep_alive
             super().on_message_complete()
-            if not self._line:
-                self._close_if_done()  # it was answered before it was read
+            if not self._pipeline:
+                self._close_if_done()  # it was answered before it was read completely
             return
         self._owes_continue = False
-        self._deaf = self._closes
+        self._ignores_input = self._closes
         parts = self._body
         self._drop_body()
-        if self._endpoint is None or self._ruling is None:
+        if self._endpoint is None or self._decision is None:
             if len(self._hosts) != 1:
-                self._refuse(400, "there must be one header Host", self._closes, self._seen())
+                self._refuse(400, "exactly one Host header is required", self._closes, self._partial_head())
                 return
-            reason = self._front.verdicts.reason
-            self._service.note_foreign(self._asked(), reason)
-            self._refuse(403, reason, self._closes, self._seen())
+            reason = self._shared.origin_check.reason
+            self._service.note_foreign(self._auth_request(), reason)
+            self._refuse(403, reason, self._closes, self._partial_head())
             return
-        if self._ruling.code == ALLOWED:
-            # A new Table, or other rights, may have come while the body did; or the token has ended.
+        if self._decision.code == ALLOWED:
+            # The Table or the access rights may have changed while the body arrived, or the token has expired.
             endpoint = self._service.routes.hot.get(self.url, self._endpoint)
             changed = endpoint is not self._endpoint or self._service.permits is not self._ruled_by
             self._endpoint = endpoint
-            if changed or self._ruling.until is not None:
+            if changed or self._decision.until is not None:
                 self._rule(endpoint)
-        if self._ruling.code != ALLOWED:
-            self._refuse(*self._ruled(self._ruling), self._closes, self._seen())
+        if self._decision.code != ALLOWED:
+            self._refuse(*self._refusal(self._decision), self._closes, self._partial_head())
             return
         body = bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
-        self._begin(self._endpoint, body, self._options, self._closes)
+        self._begin(self._endpoint, body, self._head, self._closes)
 
     # Reading
 
     def _parse(self, data: bytes) -> bytes:
-        """Returns what it did not look at."""
+        """Parse data, and return the part that was not parsed."""
         if self._left:
             return self._take_rest(data)
         fresh = not self._reading
@@ -261,20 +263,22 @@ class FastProtocol(LineProtocol):
             self._refuse_and_close(400, f"this is not HTTP: {error}")
         else:
             if self._in_head:
-                if not self._begun:  # data that it began in may be other requests for the most part
+                if not self._begun:  # the chunk in which it began may mostly belong to earlier requests
                     self._head_bytes += len(data)
-                if self._head_bytes > HEAD_BYTES:
-                    self._refuse_and_close(431, f"the head of the request is longer than {HEAD_BYTES} bytes")
-            elif fresh and self._begun == 1 and not self._reading and not self._deaf:
+                if self._head_bytes > MAX_HEAD_BYTES:
+                    self._refuse_and_close(431, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
+            elif fresh and self._begun == 1 and not self._reading and not self._ignores_input:
                 self._remember_head(data)
             elif self._reading and not self._begun and not in_head:
                 self._between = self._between + len(data) if self._body_bytes == body_bytes else 0
-                if self._between > BETWEEN_BYTES:
-                    self._refuse_and_close(400, f"{BETWEEN_BYTES} bytes of a body in chunks were no part of it")
+                if self._between > MAX_NON_BODY_BYTES:
+                    self._refuse_and_close(
+                        400, f"a chunked body may have at most {MAX_NON_BODY_BYTES} bytes between chunks"
+                    )
         return b""
 
     def _take_rest(self, data: bytes) -> bytes:
-        """More of a body that the parser does not read."""
+        """Take more of a body that the parser does not read."""
         body, rest = data[: self._left], data[self._left :]
         self._left -= len(body)
         self.on_body(body)
@@ -287,72 +291,72 @@ class FastProtocol(LineProtocol):
         self._share.end()
 
     def _remember_head(self, data: bytes) -> None:
-        """`data` was one whole request."""
+        """Remember the head of `data`, which was one whole request."""
         end = data.find(_END) + 4
-        ruling = self._ruling if self._fast and not self.expect_100_continue else None
-        if ruling is None or ruling.code != ALLOWED or self._endpoint is None or self._marks:
-            return  # one that is marked never comes again, and would push out those that do
-        # The length tells a body of a known size from one in chunks, and from an odd start of the data.
-        if end + self._length == len(data) and 4 < end <= HEAD_TO_KEEP:
+        decision = self._decision if self._is_fast and not self.expect_100_continue else None
+        if decision is None or decision.code != ALLOWED or self._endpoint is None or self._marks:
+            return  # a head with request ids never repeats, and would evict heads that do
+        # The length check excludes chunked bodies, and data that starts with stray bytes.
+        if end + self._length == len(data) and 4 < end <= MAX_KNOWN_HEAD_BYTES:
             heads = self._heads
-            if len(heads) >= HEADS:
+            if len(heads) >= MAX_KNOWN_HEADS:
                 heads.clear()
-            heads[data[:end]] = KnownHead(self._endpoint, self._length, self._options, ruling.until)
+            heads[data[:end]] = KnownHead(self._endpoint, self._length, self._head, decision.until)
 
-    # Of the time it takes
+    # Timeouts
 
     def _owes_answer(self) -> bool:
-        return bool(self._line)
+        return bool(self._pipeline)
 
-    def _holds_up(self) -> bool:
+    def _is_read_paused(self) -> bool:
         return self.flow.read_paused or self._owes_continue
 
-    def _refuse_late(self) -> None:
-        self._refuse_and_close(408, "the request took too long to come in")
+    def _send_timeout(self) -> None:
+        self._refuse_and_close(408, "the request took too long to arrive")
 
     def _refuse_and_close(self, code: int, text: str) -> None:
         self._drop_body()
         super()._refuse_and_close(code, text)
 
-    # Who asks
+    # Authorization
 
     def _rule(self, endpoint: Endpoint) -> None:
         self._ruled_by = self._service.permits
-        self._ruling = self._ruled_by.rule(self._credentials, PREDICT, endpoint.target)
-        self._options = self._seen()
+        self._decision = self._ruled_by.authorize(self._credentials, PREDICT, endpoint.target)
+        self._head = self._partial_head()
 
-    def _seen(self) -> Options:
+    def _partial_head(self) -> RequestHead:
         id_, trace = request_ids.read(self._marks)
-        return self._options._replace(
+        return self._head._replace(
             id=id_,
             trace=trace,
-            # Of a head that is not whole, the parser may tell that of the one before.
+            # While the head is incomplete, the parser may still return the method of the previous request.
             method="" if self._in_head else self.parser.get_method().decode("latin-1"),
             path=self.url.partition(b"?")[0],
-            actor=self._ruling.actor if self._ruling is not None else "",
-            allowance=self._ruling.allowance if self._ruling is not None else None,
+            actor=self._decision.actor if self._decision is not None else "",
+            rate_limit=self._decision.rate_limit if self._decision is not None else None,
         )
 
-    def _asked(self) -> Asked:
+    def _auth_request(self) -> AuthRequest:
         path = self.url.partition(b"?")[0].decode("latin-1")
-        return Asked(self.parser.get_method().decode("latin-1"), path, self._credentials)
+        return AuthRequest(self.parser.get_method().decode("latin-1"), path, self._credentials)
 
-    def _ruled(self, ruling: Ruling) -> tuple[int, str]:
-        """The code and the words to refuse with, written down for the audit."""
-        self._service.note(self._asked(), ruling)
-        return ruling.code, ruling.reason
+    def _refusal(self, decision: AccessDecision) -> tuple[int, str]:
+        """The status code and message of a refusal, which is written to the audit."""
+        self._service.note_refusal(self._auth_request(), decision)
+        return decision.code, decision.reason
 
     def _pass_on(self) -> None:
-        """Give uvicorn the head that it would have gathered itself."""
+        """Pass the head to uvicorn as if uvicorn had read it."""
         url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
         self.url = url
         self.headers.extend(headers)
         self.expect_100_continue = expects
-        # With a cycle before it, uvicorn would queue this one by itself, and it knows only half of the line.
+        # With a previous cycle, uvicorn would queue this request itself, but it knows only a part of the pipeline.
         self.cycle = None  # type: ignore[assignment]
         try:
             super().on_headers_complete()
         except (httptools.HttpParserInvalidURLError, UnicodeDecodeError):
-            self._fast = True
+            self._is_fast = True
             self._refuse_and_close(400, "the URL cannot be read")

@@ -1,5 +1,5 @@
-"""What a served name looks like to those who ask about it, in the words of each protocol: V2 and its extensions as
-Triton has them, and V1 as TF Serving and KServe do.
+"""Metadata of a served name in the form of each protocol: V2 with the extensions of Triton, and V1 as TF Serving and
+KServe have it.
 """
 
 from __future__ import annotations
@@ -7,17 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mizzen.gateway.inference.calls import OK
-from mizzen.gateway.inference.signature import Hello, Tensor
-from mizzen.gateway.queueing.batch_stats import Tally
-from mizzen.gateway.route_table import Endpoint
+from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.queueing.batch_stats import BatchStats
+from mizzen.gateway.queueing.call import OK
+from mizzen.gateway.queueing.signature import Hello, Tensor
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 SIGNATURE = "serving_default"
 
 _TRITON = {"BYTES": "TYPE_STRING"}
 _TENSORFLOW = {"BYTES": "DT_STRING", "FP16": "DT_HALF", "FP32": "DT_FLOAT", "FP64": "DT_DOUBLE"}
-_NOTHING = {"count": 0, "ns": 0}
+_NO_DURATION = {"count": 0, "ns": 0}
 
 
 def metadata(name: str, versions: Iterable[str], hello: Hello) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def metadata(name: str, versions: Iterable[str], hello: Hello) -> dict[str, Any]
 
 
 def config(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
-    """Triton's model configuration, as far as there is anything like it here."""
+    """Triton's model configuration, as far as it applies here."""
     declared = (*hello.inputs, *hello.outputs)
     batches = hello.batch and bool(declared) and all(tensor.shape[:1] == [-1] for tensor in declared)
     return {
@@ -43,17 +43,17 @@ def config(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
         "backend": hello.framework,
         "version_policy": {"specific": {"versions": [endpoint.version]}},
         "max_batch_size": max((queue.server.batch_size for queue in endpoint.queues), default=0) if batches else 0,
-        "input": [_configured(tensor, batches) for tensor in hello.inputs],
-        "output": [_configured(tensor, batches) for tensor in hello.outputs],
+        "input": [_config_tensor(tensor, batches) for tensor in hello.inputs],
+        "output": [_config_tensor(tensor, batches) for tensor in hello.outputs],
         **({"dynamic_batching": {}} if batches else {}),
     }
 
 
 def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
-    """Requests are those of this name; batches, waits and the time in the model those of the servers behind it."""
+    """Triton's statistics. Requests count for this name; batches, waits and model time for the servers behind it."""
     counters, queues = endpoint.counters, endpoint.queues
     succeeded, ended = counters.codes[OK], sum(counters.codes.values())
-    tallies = [queue.tally for queue in queues]
+    tallies = [queue.stats for queue in queues]
     caches = [queue.cache for queue in queues if queue.cache is not None]
     items = sum(tally.items for tally in tallies)
     sizes = sorted({size for tally in tallies for size in tally.sizes})
@@ -65,29 +65,29 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
         "inference_count": succeeded,
         "execution_count": sum(tally.batches for tally in tallies),
         "inference_stats": {
-            "success": _took(succeeded, counters.seconds - counters.failed_seconds),
-            "fail": _took(ended - succeeded, counters.failed_seconds),
-            "queue": _took(items, sum(tally.waited_seconds for tally in tallies)),
-            "compute_input": _took(items, sum(tally.input_seconds for tally in tallies)),
-            "compute_infer": _took(items, sum(tally.compute_seconds for tally in tallies)),
-            "compute_output": _took(items, sum(tally.output_seconds for tally in tallies)),
-            "cache_hit": _took(sum(cache.hits for cache in caches), sum(cache.hit_seconds for cache in caches)),
-            # What a lookup takes that finds nothing is not measured.
-            "cache_miss": _took(sum(cache.misses + cache.shares for cache in caches), 0.0),
+            "success": _duration(succeeded, counters.seconds - counters.failed_seconds),
+            "fail": _duration(ended - succeeded, counters.failed_seconds),
+            "queue": _duration(items, sum(tally.waited_seconds for tally in tallies)),
+            "compute_input": _duration(items, sum(tally.input_seconds for tally in tallies)),
+            "compute_infer": _duration(items, sum(tally.compute_seconds for tally in tallies)),
+            "compute_output": _duration(items, sum(tally.output_seconds for tally in tallies)),
+            "cache_hit": _duration(sum(cache.hits for cache in caches), sum(cache.hit_seconds for cache in caches)),
+            # The time of a lookup without a hit is not measured.
+            "cache_miss": _duration(sum(cache.misses + cache.coalesced for cache in caches), 0.0),
         },
-        "batch_stats": [_of_size(size, tallies) for size in sizes],
+        "batch_stats": [_batch_stats(size, tallies) for size in sizes],
         "memory_usage": [],
     }
 
 
 def readiness(name: str, endpoint: Endpoint) -> dict[str, Any]:
-    """Of what can be called. Where the call would have to wait for a replica, it says why."""
+    """The readiness of a callable endpoint, with the reason if a call would wait for a replica."""
     said: dict[str, Any] = {"name": name, "ready": True}
     return said | {"reason": endpoint.reason} if endpoint.reason else said
 
 
-def indexed(endpoint: Endpoint) -> dict[str, str]:
-    """In the index of the repository."""
+def index_entry(endpoint: Endpoint) -> dict[str, str]:
+    """An entry in the repository index."""
     ready = endpoint.callable
     return {
         "name": endpoint.name,
@@ -98,14 +98,14 @@ def indexed(endpoint: Endpoint) -> dict[str, str]:
 
 
 def v1_status(name: str, ready: bool, endpoints: Iterable[Endpoint]) -> dict[str, Any]:
-    """What TF Serving answers here, and what KServe does, in one: each client looks for its own."""
+    """The answers of TF Serving and of KServe combined: each client reads its own fields."""
     return {"name": name, "ready": ready, "model_version_status": [_version_status(each) for each in endpoints]}
 
 
 def v1_metadata(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
     signature = {
-        "inputs": _signed(hello.inputs),
-        "outputs": _signed(hello.outputs),
+        "inputs": _tensor_infos(hello.inputs),
+        "outputs": _tensor_infos(hello.outputs),
         "method_name": "tensorflow/serving/predict",
     }
     return {
@@ -114,24 +114,24 @@ def v1_metadata(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
     }
 
 
-def _configured(tensor: Tensor, batches: bool) -> dict[str, Any]:
+def _config_tensor(tensor: Tensor, batches: bool) -> dict[str, Any]:
     kind = _TRITON.get(tensor.datatype, f"TYPE_{tensor.datatype}")
     dims = tensor.shape[1:] if batches else tensor.shape
     return {"name": tensor.name, "data_type": kind, "dims": dims}
 
 
-def _of_size(size: int, tallies: Iterable[Tally]) -> dict[str, Any]:
-    """Batches of so many requests. Of Triton's three times we know one: what the model took."""
+def _batch_stats(size: int, tallies: Iterable[BatchStats]) -> dict[str, Any]:
+    """Statistics of batches of this size. Of Triton's three times only the model time is known."""
     count = sum(tally.sizes[size] for tally in tallies)
     return {
         "batch_size": size,
-        "compute_input": _NOTHING,
-        "compute_infer": _took(count, sum(tally.seconds_of.get(size, 0.0) for tally in tallies)),
-        "compute_output": _NOTHING,
+        "compute_input": _NO_DURATION,
+        "compute_infer": _duration(count, sum(tally.seconds_of.get(size, 0.0) for tally in tallies)),
+        "compute_output": _NO_DURATION,
     }
 
 
-def _took(count: int, seconds: float) -> dict[str, int]:
+def _duration(count: int, seconds: float) -> dict[str, int]:
     return {"count": count, "ns": max(0, int(seconds * 1e9))}
 
 
@@ -140,7 +140,7 @@ def _version_status(endpoint: Endpoint) -> dict[str, Any]:
     return {"version": endpoint.version, "state": state, "status": {"error_code": "OK", "error_message": ""}}
 
 
-def _signed(tensors: Sequence[Tensor]) -> dict[str, Any]:
+def _tensor_infos(tensors: Sequence[Tensor]) -> dict[str, Any]:
     return {
         tensor.name: {
             "dtype": _TENSORFLOW.get(tensor.datatype, f"DT_{tensor.datatype}"),

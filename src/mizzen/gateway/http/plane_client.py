@@ -1,6 +1,7 @@
-"""What a gateway cannot do itself it asks the plane for, with the credentials of whoever asked: loading and unloading.
+"""Client of the control API, for what a gateway cannot do itself: loading and unloading models.
 
-One request, one connection: it is rare, and may take as long as a model takes to start.
+It passes on the credentials of the caller. Each request has its own connection: requests are rare, and may take as long
+as a model takes to start.
 """
 
 from __future__ import annotations
@@ -16,32 +17,32 @@ import msgspec
 from mizzen.errors import Unavailable
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
-_AWAY = "the plane does not answer; what is served goes on"
+_NO_ANSWER = "the plane does not answer; models that are served keep running"
 
 
-class Told(NamedTuple):
+class PlaneReply(NamedTuple):
     code: int
     message: str
-    """For people; empty when it went well."""
+    """For people; empty on success."""
 
 
-class Control:
-    """The control API, as a gateway reaches it."""
+class PlaneClient:
+    """The control API of the plane."""
 
     def __init__(self, url: str) -> None:
-        """Empty: there is none."""
+        """`url`: empty if there is no plane."""
         parts = urlsplit(url)
         self._host, self._port = parts.hostname or "", parts.port or 80
-        self._named = parts.netloc
+        self._host_header = parts.netloc
 
-    async def change(self, namespace: str, model: str, verb: str, credentials: tuple[bytes, ...]) -> Told:
-        """POST to the same path there. Unavailable when nobody answers."""
+    async def change(self, namespace: str, model: str, verb: str, credentials: tuple[bytes, ...]) -> PlaneReply:
+        """POST to the same path of the plane. Raises Unavailable if it does not answer."""
         if not self._host:
-            raise Unavailable("this gateway has no plane to ask")
+            raise Unavailable("this gateway has no control plane")
         path = f"/v2/repository/models/{quote(model, safe='')}/{verb}?namespace={quote(namespace, safe='')}"
         lines = [
             f"POST {path} HTTP/1.1".encode(),
-            f"Host: {self._named}".encode(),
+            f"Host: {self._host_header}".encode(),
             b"Content-Length: 0",
             b"Connection: close",
             *(b"Authorization: " + value for value in credentials),
@@ -54,23 +55,23 @@ class Control:
             finally:
                 writer.close()
         except OSError as error:
-            raise Unavailable(_AWAY) from error
-        return _told(answer)
+            raise Unavailable(_NO_ANSWER) from error
+        return _parse_reply(answer)
 
 
-def _told(answer: bytes) -> Told:
+def _parse_reply(answer: bytes) -> PlaneReply:
     head, _, body = answer.partition(b"\r\n\r\n")
     status = _STATUS.match(head)
     if status is None:
-        raise Unavailable(_AWAY)
+        raise Unavailable(_NO_ANSWER)
     code = int(status[1])
     if code < 300:
-        return Told(200, "")
+        return PlaneReply(200, "")
     try:
         said = msgspec.json.decode(body)
         hint = (said.get("details") or {}).get("hint")
         message = said["message"] + (f"; {hint}" if hint else "")
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
         message = f"the plane answered {code}"
-    # A name that cannot be one is a bad request, as this API says it.
-    return Told(400 if code == HTTPStatus.UNPROCESSABLE_ENTITY else code, message)
+    # The plane answers 422 to an invalid name; in this API that is a 400.
+    return PlaneReply(400 if code == HTTPStatus.UNPROCESSABLE_ENTITY else code, message)

@@ -1,8 +1,8 @@
-"""The answer that takes the place of a model's when none comes in time, or nobody is there: `defaultOutput`.
+"""`defaultOutput`: the answer that replaces the model's if none comes in time, or no replica is ready.
 
-It is made when it is needed, in the form that the request asked for. An output that is given for one row is repeated
-for each row of the request; any other is answered as it stands. A request for outputs that the default lacks is not
-answered by it: half an answer would read like a whole one. Nor is one whose answer would be very large.
+It is built on demand, in the form that the request asked for. An output defined for one row is repeated for each row of
+the request; any other output is used unchanged. If the request names outputs that the default lacks, it gets the error
+instead, because half an answer would look like a whole one. The same holds if the answer would be very large.
 """
 
 from __future__ import annotations
@@ -14,40 +14,41 @@ from typing import Any
 
 import msgspec
 
-from mizzen.graph.table_types import Constant
+from mizzen.graph.table_types import ConstantOutput
 from mizzen.protocol import plain_elements, v2
 
 _LENGTH = struct.Struct("<I")
-MOST_BYTES = 1 << 20
-"""Of what is repeated for each row. Nobody else is answered while it is written."""
-MOST_BODY, MOST_COMMAS = 1 << 20, 1 << 17
-"""Of a request in V1, whose rows have to be counted: above that it costs too much while others wait."""
+MAX_BYTES = 1 << 20
+"""Limit of repeated rows. The event loop is blocked while they are written."""
+MAX_V1_BODY, MAX_V1_COMMAS = 1 << 20, 1 << 17
+"""Limits of a V1 request whose rows have to be counted: more would block the event loop too long."""
 
 
-class _Asked(msgspec.Struct):
-    """A request in V1, as far as its rows can be counted."""
+class _V1Request(msgspec.Struct):
+    """The parts of a V1 request that are needed to count its rows."""
 
     instances: list[msgspec.Raw] | None = None
     inputs: list[msgspec.Raw] | dict[str, msgspec.Raw] | None = None
 
 
-_decode_asked = msgspec.json.Decoder(_Asked).decode
+_decode_v1 = msgspec.json.Decoder(_V1Request).decode
 _decode_column = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class Default:
-    """What is answered in place of a model."""
+class DefaultOutput:
+    """The constant outputs that replace the answer of a model."""
 
-    def __init__(self, constants: Sequence[Constant]) -> None:
+    def __init__(self, constants: Sequence[ConstantOutput]) -> None:
         self._constants = {constant.name: constant for constant in constants}
         self._row_bytes = {constant.name: _row_bytes(constant) for constant in constants if constant.each_row}
 
     def outputs(self, rows: int, names: Collection[str] | None, raw: bool | Collection[str] | None) -> bytes | None:
-        """In V2, as a replica would send them; None when there are others among `names`. `raw`: those that are wanted
-        as bytes, or True for all; None: the form is the one without any.
+        """The outputs in V2, as a replica would send them; None if `names` has other outputs, or they are too large.
+
+        `raw`: the outputs requested as bytes, or True for all; None: the form without binary data.
         """
-        chosen = self._chosen(names)
-        if chosen is None or not self._fit(chosen, rows):
+        chosen = self._select(names)
+        if chosen is None or not self._fits(chosen, rows):
             return None
         described: list[dict[str, Any]] = []
         data = b""
@@ -56,7 +57,7 @@ class Default:
             shape = _shape(constant, rows)
             said = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
             if raw is True or (raw and constant.name in raw):
-                packed = plain_elements.packed(constant.datatype, constant.data) * times
+                packed = plain_elements.pack(constant.datatype, constant.data) * times
                 data += packed
                 described.append({**said, "parameters": {"binary_data_size": len(packed)}})
             else:
@@ -65,67 +66,67 @@ class Default:
         return text if raw is None else _LENGTH.pack(len(text)) + text + data
 
     def predictions(self, body: bytes) -> bytes | None:
-        """In V1, the whole answer to this request; None when it cannot be one."""
+        """The whole V1 answer to this request; None if there is none."""
         try:
-            asked = _asked(body)
-            rows = _rows(asked)
+            asked = _decode_request(body)
+            rows = _count_rows(asked)
         except ValueError:
             return None
         constants = self._constants.values()
-        if not self._fit(constants, rows):
+        if not self._fits(constants, rows):
             return None
         values = {constant.name: _values(constant, rows) for constant in constants}
         only = next(iter(values.values())) if len(values) == 1 else None
         if asked.instances is None:
             return v2.to_json({"outputs": values if only is None else only})
         if any(_shape(constant, rows)[:1] != [rows] for constant in constants):
-            return None  # there is one prediction per instance
+            return None  # V1 needs one prediction per instance
         if only is not None:
             return v2.to_json({"predictions": only})
-        made = 1 if len(self._row_bytes) == len(values) else rows  # of rows that are all alike, one is enough
+        made = 1 if len(self._row_bytes) == len(values) else rows  # identical rows are built once
         by_row = [dict(zip(values, row, strict=True)) for row in islice(zip(*values.values(), strict=True), made)]
         return v2.to_json({"predictions": by_row if made == rows else by_row * rows})
 
-    def _chosen(self, names: Collection[str] | None) -> list[Constant] | None:
+    def _select(self, names: Collection[str] | None) -> list[ConstantOutput] | None:
         if not names:
             return list(self._constants.values())
         if any(name not in self._constants for name in names):
             return None
         return [self._constants[name] for name in names]
 
-    def _fit(self, constants: Iterable[Constant], rows: int) -> bool:
-        return rows * sum(self._row_bytes.get(constant.name, 0) for constant in constants) <= MOST_BYTES
+    def _fits(self, constants: Iterable[ConstantOutput], rows: int) -> bool:
+        return rows * sum(self._row_bytes.get(constant.name, 0) for constant in constants) <= MAX_BYTES
 
 
-def default_of(constants: Sequence[Constant]) -> Default | None:
-    return Default(constants) if constants else None
+def default_output_of(constants: Sequence[ConstantOutput]) -> DefaultOutput | None:
+    return DefaultOutput(constants) if constants else None
 
 
-def _row_bytes(constant: Constant) -> int:
-    """In whichever form takes most."""
-    text = v2.to_json({constant.name: plain_elements.nested(constant.data, constant.shape[1:])})
-    return max(len(text), len(plain_elements.packed(constant.datatype, constant.data)))
+def _row_bytes(constant: ConstantOutput) -> int:
+    """The size of a row in its largest form."""
+    text = v2.to_json({constant.name: plain_elements.nest(constant.data, constant.shape[1:])})
+    return max(len(text), len(plain_elements.pack(constant.datatype, constant.data)))
 
 
-def _shape(constant: Constant, rows: int) -> list[int]:
+def _shape(constant: ConstantOutput, rows: int) -> list[int]:
     return [rows, *constant.shape[1:]] if constant.each_row else list(constant.shape)
 
 
-def _values(constant: Constant, rows: int) -> Any:
-    """As V1 has them. A row that is repeated is made once."""
+def _values(constant: ConstantOutput, rows: int) -> Any:
+    """The values as V1 has them. A repeated row is built once."""
     if constant.each_row:
-        return [plain_elements.nested(constant.data, constant.shape[1:])] * rows
-    return plain_elements.nested(constant.data, constant.shape)
+        return [plain_elements.nest(constant.data, constant.shape[1:])] * rows
+    return plain_elements.nest(constant.data, constant.shape)
 
 
-def _asked(body: bytes) -> _Asked:
-    """ValueError."""
-    if len(body) > MOST_BODY or body.count(b",") > MOST_COMMAS:
+def _decode_request(body: bytes) -> _V1Request:
+    """Raises ValueError."""
+    if len(body) > MAX_V1_BODY or body.count(b",") > MAX_V1_COMMAS:
         raise ValueError("too large")
-    return _decode_asked(body)
+    return _decode_v1(body)
 
 
-def _rows(asked: _Asked) -> int:
+def _count_rows(asked: _V1Request) -> int:
     if asked.instances is not None:
         return len(asked.instances)
     if isinstance(asked.inputs, dict):

@@ -1,24 +1,24 @@
-"""How fast batches are answered, as seen of late, and what follows from it. No clock: times are handed in."""
+"""How long recent batches took, and the size of the next batch that follows from it. Callers pass all times in."""
 
 from __future__ import annotations
 
 from collections import deque
 
-KNOWN = 8
-"""Batches it takes to speak of a pace at all."""
-REMEMBERED = 32
-BUDGET = 0.4
-"""Of a deadline, for a batch in the model. A call waits for the batch before its own, in the worst case all of it; the
-rest is for the way and for what varies."""
+MIN_SAMPLES = 8
+"""Batches that must be measured before `known` is true."""
+MAX_SAMPLES = 32
+DEADLINE_SHARE = 0.4
+"""The share of a deadline that a batch may spend in the model. In the worst case a call also waits for the whole batch
+before its own; the rest is for transfer and variation."""
 
 
-class Pace:
-    """The batches that were answered last: how long each was out."""
+class ServiceTimes:
+    """How long each of the last batches took, from sending to the reply."""
 
     __slots__ = ("_recent", "usual")
 
     def __init__(self) -> None:
-        self._recent: deque[float] = deque(maxlen=REMEMBERED)
+        self._recent: deque[float] = deque(maxlen=MAX_SAMPLES)
         self.usual = 0.0
 
     def note(self, seconds: float) -> None:
@@ -28,7 +28,7 @@ class Pace:
 
     @property
     def known(self) -> bool:
-        return len(self._recent) >= KNOWN
+        return len(self._recent) >= MIN_SAMPLES
 
     @property
     def slowest(self) -> float:
@@ -36,17 +36,16 @@ class Pace:
 
     @property
     def quickest(self) -> float:
-        """0 when too little is known to say."""
+        """0 until enough batches were measured."""
         return min(self._recent) if self.known else 0.0
 
 
-def next_room(room: int, most: int, items: int, seconds: float, budget: float) -> int:
-    """How many calls the next batch may have, after one of `items` that took the model `seconds`.
+def next_batch_limit(room: int, most: int, items: int, seconds: float, budget: float) -> int:
+    """The maximum size of the next batch, after one of `items` calls took the model `seconds`.
 
-    After a full batch twice as many, where that stays within the budget even if each call costs the same, else one
-    more; a tenth less when it was over the budget (AIMD, with a quick start). What the model takes is told by the
-    runtime: the way there and back, and the queue, would count a busy machine as a slow model, and smaller batches make
-    a long queue longer.
+    AIMD with a fast start: a full batch doubles the limit if the doubled time stays within the budget, else adds one.
+    A batch over the budget lowers the limit by a tenth. The runtime measures `seconds`: time in transfer or in the
+    queue would make a busy machine look like a slow model, and smaller batches make a long queue longer.
     """
     if seconds > budget:
         return max(1, room * 9 // 10) if items > room // 2 else room

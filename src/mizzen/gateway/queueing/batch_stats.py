@@ -1,5 +1,6 @@
-"""What is counted of the batches of one served version: how long their calls waited, how many there were in each, and
-how long the model took. Two looks per batch, whatever is in it.
+"""Statistics of the batches of one served version: waiting times, batch sizes and time in the model.
+
+They are updated twice per batch, however many calls it has.
 """
 
 from __future__ import annotations
@@ -7,11 +8,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 
-from mizzen.gateway.inference.calls import Call
+from mizzen.gateway.queueing.call import Call
 from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS
 
 
-class Tally:
+class BatchStats:
     __slots__ = (
         "answered_at", "batches", "compute_seconds", "input_seconds", "items", "output_seconds", "seconds_of", "sizes",
         "waited_seconds", "waits",
@@ -19,28 +20,28 @@ class Tally:
 
     def __init__(self) -> None:
         self.batches = self.items = 0
-        """Batches that were sent, and the calls in them."""
+        """Batches sent, and the calls in them."""
         self.waits = [0] * (len(BOUNDS) + 1)
-        """Calls by how long they waited, each bucket for itself."""
+        """Calls by waiting time; the buckets are not cumulative."""
         self.waited_seconds = self.compute_seconds = 0.0
-        """Of all calls that were sent: how long they waited, and how long their batch was in the model."""
+        """Sums over all calls sent: the waiting time, and the time that their batch spent in the model."""
         self.input_seconds = self.output_seconds = 0.0
-        """Likewise: how long its runtime read it, and wrote the answers."""
+        """Sums over all calls sent: the time that the runtime took to read the batch, and to write the answers."""
         self.sizes: Counter[int] = Counter()
-        """Batches by how many calls they had."""
+        """Number of batches by size."""
         self.seconds_of: defaultdict[int, float] = defaultdict(float)
-        """In the model, by the same: of batches, not of calls."""
+        """Time in the model by batch size, summed over batches."""
         self.answered_at = 0.0
-        """When the last batch was, by the gateway's clock; 0: none was."""
+        """When the last batch was answered, by the gateway's clock; 0: never."""
 
-    def sent(self, batch: list[Call], now: float) -> None:
+    def on_sent(self, batch: list[Call], now: float) -> None:
         items = len(batch)
         began = [call.began for call in batch]
         self.batches += 1
         self.items += items
         self.sizes[items] += 1
         self.waited_seconds += items * now - sum(began)
-        # Those who came last waited least. In their order, a look per bucket that any is in tells how many are.
+        # The latest arrivals waited least. In sorted order, one bisection per bucket counts its calls.
         began.sort()
         waits = self.waits
         place = bisect_left(BOUNDS, now - began[-1])
@@ -51,8 +52,8 @@ class Tally:
             place += 1
         waits[-1] += items
 
-    def answered(self, items: int, seconds: float, now: float, before: float = 0.0, after: float = 0.0) -> None:
-        """`seconds`: in the model; in its runtime `before` and `after` that."""
+    def on_reply(self, items: int, seconds: float, now: float, before: float = 0.0, after: float = 0.0) -> None:
+        """`seconds` in the model; `before` and `after` that in its runtime."""
         self.answered_at = now
         self.input_seconds += items * before
         self.output_seconds += items * after
@@ -60,7 +61,7 @@ class Tally:
         self.seconds_of[items] += seconds
 
     def sizes_by_bounds(self) -> list[int]:
-        """Each bucket of BATCH_BOUNDS for itself."""
+        """Batches per bucket of BATCH_BOUNDS, not cumulative."""
         buckets = [0] * (len(BATCH_BOUNDS) + 1)
         for size, count in self.sizes.items():
             buckets[bisect_left(BATCH_BOUNDS, size)] += count

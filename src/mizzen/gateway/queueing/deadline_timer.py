@@ -1,4 +1,4 @@
-"""One timer for the deadlines of all queues: a timer for each request would cost more than the rest of it."""
+"""One timer for the deadlines of all queues: a timer per request would cost more than the rest of the request."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Protocol
 SWEEP_SECONDS = 0.01
 
 
-class Swept(Protocol):
+class ExpiringQueue(Protocol):
     @property
     def busy(self) -> int:
-        """How much there is that may run out of time."""
+        """The number of calls that may expire."""
 
     def sweep(self, now: float) -> None:
-        """End what is over its time."""
+        """End the calls whose deadline has passed."""
 
 
-class Sweeper:
-    """Ends what is over its time, in all queues, with one timer that runs only while something waits or is out."""
+class DeadlineTimer:
+    """Expires calls in all queues with one timer, which runs only while a call waits or is in flight."""
 
     def __init__(self, clock: Callable[[], float], call_later: Callable[[float, Callable[[], None]], object]) -> None:
-        self.queues: set[Swept] = set()
+        self.queues: set[ExpiringQueue] = set()
         self.armed = False
         self._clock = clock
         self._call_later = call_later

@@ -1,59 +1,58 @@
-"""Whose turn it is, where small and large calls wait for the same replicas.
+"""Scheduling of small and large calls that wait for the same replicas.
 
-A large call keeps a replica busy for as long as many small ones do, and copying it holds up the loop. So large calls
-have a lane of their own. While small calls are about,
+A large call keeps a replica busy as long as many small ones do, and copying it blocks the event loop. So large calls
+have a lane of their own. While traffic is mixed, that is, small calls come in too:
 
-- a large one goes by itself, and one replica at least works on none, where there are several;
-- on a replica that both share, small calls have `SHARE` times the time that the last large one took before the next
-  large one has its turn; or less, when none of them comes.
+- a large call gets a batch of its own, and of several replicas at least one works on no large call;
+- on a shared replica, small calls get `SMALL_CALLS_SHARE` times the time of the last large call before the next large
+  call is sent. They get less if no small call comes.
 
-So small calls wait for one large call at most, and large ones for a bounded time; one whose deadline is near goes
-first.
-Where no small calls are about, large ones have all replicas, and share batches as small ones do.
+So a small call waits for at most one large call, and a large call waits for a bounded time. A large call whose deadline
+is near goes first. Without small calls, large calls use all replicas and share batches as small calls do.
 """
 
 from __future__ import annotations
 
 import math
 
-from mizzen.gateway.queueing.batch_sizing import Pace
-from mizzen.gateway.queueing.deadline_lane import Lane
+from mizzen.gateway.queueing.batch_sizing import ServiceTimes
+from mizzen.gateway.queueing.deadline_lane import DeadlineLane
 from mizzen.protocol.frames import framing
 
 LARGE_BYTES = framing.LARGE
-"""A call of more is large."""
-SHARE = 4
-ABOUT_SECONDS = 1.0
-"""Small calls are about for so long after one was sent or answered."""
+"""Calls above this size are large."""
+SMALL_CALLS_SHARE = 4
+MIXED_SECONDS = 1.0
+"""Traffic counts as mixed for this long after a small call was sent or answered."""
 GAP_SECONDS = 0.002
-"""How long a replica is kept for the next small calls after it answered some: those who got an answer ask again."""
+"""How long a replica is reserved for small calls after it answered some: their callers often send the next request."""
 
 
-class Turns:
+class LaneScheduler:
     def __init__(self) -> None:
-        self.small = Lane()
-        self.large = Lane()
-        self._small_pace = Pace()
-        self._large_pace = Pace()
+        self.small = DeadlineLane()
+        self.large = DeadlineLane()
+        self._small_times = ServiceTimes()
+        self._large_times = ServiceTimes()
         self._large_out = 0
-        """Replicas that work on large calls."""
+        """The number of replicas that work on large calls."""
         self._small_sent = self._small_ended = -math.inf
         self._owed = 0.0
-        """Seconds of work on small calls that come before the next large one."""
+        """Seconds of work on small calls that are due before the next large call."""
 
-    def pace(self, lane: Lane) -> Pace:
-        return self._large_pace if lane is self.large else self._small_pace
+    def service_times(self, lane: DeadlineLane) -> ServiceTimes:
+        return self._large_times if lane is self.large else self._small_times
 
-    def mixed(self, now: float) -> bool:
-        """Are small calls about?"""
-        return bool(self.small) or now - max(self._small_sent, self._small_ended) < ABOUT_SECONDS
+    def is_mixed(self, now: float) -> bool:
+        """Whether small calls came recently."""
+        return bool(self.small) or now - max(self._small_sent, self._small_ended) < MIXED_SECONDS
 
-    def next(self, replicas: int, now: float) -> tuple[Lane | None, float]:
-        """Where the next batch of a free replica is taken from, when large calls wait.
+    def next(self, replicas: int, now: float) -> tuple[DeadlineLane | None, float]:
+        """The lane from which a free replica takes its next batch, when large calls wait.
 
-        None: it is kept free until this time, or until a batch is answered.
+        None: the replica stays free until the returned time, or until a batch is answered.
         """
-        mixed = self.mixed(now)
+        mixed = self.is_mixed(now)
         if mixed and replicas > 1 and self._large_out >= replicas - 1:
             return self.small or None, math.inf
         if mixed and self._owed > 0 and not self._is_urgent(now):
@@ -63,27 +62,27 @@ class Turns:
                 return None, self._small_ended + GAP_SECONDS
         return self.large, now
 
-    def sent(self, lane: Lane, now: float) -> None:
+    def on_sent(self, lane: DeadlineLane, now: float) -> None:
         if lane is self.small:
             self._small_sent = now
         else:
             self._large_out += 1
 
-    def ended(self, lane: Lane, seconds: float, now: float) -> None:
-        """A batch was answered, after so many seconds."""
+    def on_reply(self, lane: DeadlineLane, seconds: float, now: float) -> None:
+        """A batch was answered after `seconds`."""
         if lane is self.small:
-            self._small_pace.note(seconds)
+            self._small_times.note(seconds)
             self._small_ended = now
             self._owed -= seconds
         else:
-            self._large_pace.note(seconds)
+            self._large_times.note(seconds)
             self._large_out -= 1
-            self._owed = SHARE * seconds
+            self._owed = SMALL_CALLS_SHARE * seconds
 
-    def gone(self, lane: Lane) -> None:
-        """A replica was lost with a batch."""
+    def on_lost(self, lane: DeadlineLane) -> None:
+        """A replica was lost while it worked on a batch of this lane."""
         if lane is self.large:
             self._large_out -= 1
 
     def _is_urgent(self, now: float) -> bool:
-        return self.large[0].deadline - now < 2 * self._large_pace.slowest
+        return self.large[0].deadline - now < 2 * self._large_times.slowest

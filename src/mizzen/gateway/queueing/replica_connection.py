@@ -1,13 +1,12 @@
-"""Connections to replicas: one unix socket each, frames both ways, and stubborn about coming back.
+"""Connections to replicas: one Unix socket each, with frames in both directions and automatic reconnects.
 
-A replica is ready once its hello has arrived, if that speaks of the version meant; it answers with the same parameters
-for as long as the connection lasts, also when it is given others. Whatever goes wrong on a connection ends it; its
-queue then decides what happens to the calls it carried, and the address is tried again for as long as the Table names
-it.
+A replica is ready once its hello has arrived, if the hello names the expected version. It answers with the same
+model files for as long as the connection lasts, even if it is given others. Any error ends the connection. The queue
+then decides about the calls in flight, and the address is retried for as long as the Table names it.
 
     connecting -> connected -> ready <-> out with a batch
          ^                        |             |
-         +------ lost ------------+-------------+        drained: no more batches, closed once nothing is owed
+         +------ lost ------------+-------------+        draining: no more batches, closed after the last reply
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.inference.signature import decode_hello
+from mizzen.gateway.queueing.call import Call
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.telemetry.trace_recording import Run, Times
+from mizzen.gateway.queueing.signature import decode_hello
+from mizzen.gateway.request.trace_context import Attempt, BatchTimes
 from mizzen.protocol.frames import framing
-from mizzen.protocol.frames.large_frames import infer_frame
+from mizzen.protocol.frames.large_frames import encode_infer
 
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
 _SCHEME = "unix:"
@@ -48,47 +47,47 @@ class _Reply(msgspec.Struct, array_like=True, gc=False):
 _decode_reply = msgspec.msgpack.Decoder(_Reply).decode
 
 
-class Replica(asyncio.Protocol):
-    """One address of a served version. `retire` ends it; until then it connects and reconnects by itself."""
+class ReplicaConnection(asyncio.Protocol):
+    """One address of a served version. It connects and reconnects on its own until `retire`."""
 
     def __init__(self, address: str, queue: Queue, loop: asyncio.AbstractEventLoop, ready: Callable[[], None]) -> None:
-        """`ready` is called whenever its hello has come."""
+        """`ready` is called whenever a hello has arrived."""
         self.address = address
         self._queue = queue
         self._loop = loop
-        self._tell_ready = ready
+        self._on_ready = ready
         self._transport: asyncio.Transport | None = None
-        self._reader = framing.Reader()
+        self._reader = framing.FrameReader()
         self._serial = 0
-        self._owed = 0
-        """Calls in the batch that is out; 0: none is."""
-        self._runs: list[Run] = []
-        """Those of its calls that are traced."""
+        self._batch_size = 0
+        """Calls in the batch in flight; 0: none."""
+        self._attempts: list[Attempt] = []
+        """The attempts of its traced calls."""
         self._pid = 0
-        self._greeted = False
+        self._has_hello = False
         self._version = framing.VERSION
-        """Of the frames that it is sent."""
+        """The version of the frames to send."""
         self._wants_callers = self._wants_feedback = False
-        self._leaving = False
+        self._draining = False
         self._retired = False
         self._delay = 0.0
         self._connecting: asyncio.Task[None] | None = loop.create_task(self._connect())
 
     @property
     def ready(self) -> bool:
-        """It has said hello, and takes batches."""
-        return self._greeted and not self._leaving and self._transport is not None
+        """Whether its hello has arrived and it takes batches."""
+        return self._has_hello and not self._draining and self._transport is not None
 
     def retire(self) -> None:
-        """The Table names this address no more: close as soon as nothing is owed."""
+        """The Table no longer names this address: close after the last reply."""
         self._retired = True
         if self._connecting is not None:
             self._connecting.cancel()
-        self._queue.drains(self)
-        self._leave()
+        self._queue.on_drain(self)
+        self._drain()
 
     async def abort(self) -> None:
-        """Close now, whatever is owed."""
+        """Close now, even with a batch in flight."""
         self._retired = True
         if self._transport is not None:
             self._transport.abort()
@@ -98,13 +97,13 @@ class Replica(asyncio.Protocol):
 
     def send(self, batch: list[Call]) -> None:
         assert self._transport is not None
-        self._owed = len(batch)
+        self._batch_size = len(batch)
         self._serial = (self._serial + 1) & 0xFFFFFFFF
         items = [call.item for call in batch]
         if self._wants_callers:
-            items.append(self._callers(batch))
+            items.append(self._batch_metadata(batch))
         if batch[0].size > LARGE_BYTES:
-            self._transport.writelines(infer_frame(self._serial, items, self._version))
+            self._transport.writelines(encode_infer(self._serial, items, self._version))
         else:
             self._transport.write(
                 framing.encode(framing.INFER, self._serial, _encode(items), framing.LAST, self._version)
@@ -122,87 +121,92 @@ class Replica(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from asyncio's
         self._transport.set_write_buffer_limits(_WRITE_BUFFER)
-        self._reader = framing.Reader()
-        self._owed = 0
-        self._greeted = False
-        self._leaving = False
-        if self._retired:  # while the connection was under way
+        self._reader = framing.FrameReader()
+        self._batch_size = 0
+        self._has_hello = False
+        self._draining = False
+        if self._retired:  # while it was connecting
             self._transport.abort()
 
     def data_received(self, data: bytes) -> None:
         try:
             for frame in self._reader.feed(data):
-                self._take(frame)
+                self._on_frame(frame)
         except (framing.FrameError, msgspec.DecodeError) as error:
             log.warning("closing the connection to %s: %s", self.address, error)
-            self._drop()
+            self._close()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
-        for run in self._runs:
-            run.lost()
-        self._runs = []
-        self._queue.lost(self)
+        for run in self._attempts:
+            run.on_lost()
+        self._attempts = []
+        self._queue.on_disconnect(self)
         if not self._retired:
             self._connecting = self._loop.create_task(self._connect())
 
-    def _take(self, frame: framing.Frame) -> None:
+    def _on_frame(self, frame: framing.Frame) -> None:
         if frame.type == framing.REPLY:
-            self._take_reply(frame)
+            self._on_reply(frame)
         elif frame.type == framing.HELLO:
-            self._take_hello(frame)
+            self._on_hello(frame)
         elif frame.type == framing.DRAIN:
-            self._queue.drains(self)
-            self._leave()
+            self._queue.on_drain(self)
+            self._drain()
         else:
             raise framing.FrameError(f"unexpected frame of type {frame.type}")
 
-    def _take_hello(self, frame: framing.Frame) -> None:
+    def _on_hello(self, frame: framing.Frame) -> None:
         hello = decode_hello(frame.body)
-        if hello.state != "ready" or self._leaving or self._greeted:
+        if hello.state != "ready" or self._draining or self._has_hello:
             return
         wanted = self._queue.server.files
         if wanted and hello.files and hello.files != wanted:
-            # It was given those of another version, of which the next Table will speak. Who asks for this one waits.
-            self._drop()
+            # The process was given another version, which the next Table will name. Calls of this version wait.
+            self._close()
             return
-        self._version = framing.common(hello.frames, self._reader.version)
-        self._greeted = True
+        self._version = framing.negotiate_version(hello.frames, self._reader.version)
+        self._has_hello = True
         self._wants_callers = hello.callers
         self._wants_feedback = hello.feedback
         self._pid = hello.pid
         self._delay = FIRST_RETRY
-        self._queue.joined(self, hello)
-        self._tell_ready()
+        self._queue.on_ready(self, hello)
+        self._on_ready()
 
-    def _take_reply(self, frame: framing.Frame) -> None:
+    def _on_reply(self, frame: framing.Frame) -> None:
         reply = _decode_reply(frame.body)
         entries = reply.entries
-        if frame.id != self._serial or len(entries) != self._owed or not self._owed or not frame.flags & framing.LAST:
-            raise framing.FrameError(f"a reply to frame {frame.id} that does not match what was asked")
-        self._owed = 0
+        if (
+            frame.id != self._serial
+            or len(entries) != self._batch_size
+            or not self._batch_size
+            or not frame.flags & framing.LAST
+        ):
+            raise framing.FrameError(f"a reply to frame {frame.id} that does not match the batch that was sent")
+        self._batch_size = 0
         before, after = reply.before_us, reply.after_us
-        if self._runs:
-            for run in self._runs:
-                run.answered(reply.service_us / 1e6, Times(before, after, reply.merged))
-            self._runs = []
-        self._queue.answered(self, entries, reply.service_us / 1e6, before / 1e6, after / 1e6)
-        if self._leaving and not self._owed:
-            self._drop()
+        if self._attempts:
+            for run in self._attempts:
+                run.on_answer(reply.service_us / 1e6, BatchTimes(before, after, reply.merged))
+            self._attempts = []
+        self._queue.on_reply(self, entries, reply.service_us / 1e6, before / 1e6, after / 1e6)
+        if self._draining and not self._batch_size:
+            self._close()
 
-    def _leave(self) -> None:
-        self._leaving = True
-        if not self._owed:
-            self._drop()
+    def _drain(self) -> None:
+        self._draining = True
+        if not self._batch_size:
+            self._close()
 
-    def _drop(self) -> None:
+    def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()
 
-    def _callers(self, batch: list[Call]) -> dict[str, Any]:
-        """The end of an INFER frame. Written for all of them at once: it is the same work for every request."""
-        told: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True}
-        traces = [call.options.trace for call in batch]
+    def _batch_metadata(self, batch: list[Call]) -> dict[str, Any]:
+        """The last item of an INFER frame: ids and traces of the whole batch, which is cheaper than per call."""
+        metadata: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True}
+        traces = [call.head.trace for call in batch]
         if any(traces):
             recorded = [
                 (trace.recording, call.began)
@@ -210,15 +214,15 @@ class Replica(asyncio.Protocol):
                 if trace is not None and trace.recording is not None
             ]
             if recorded:
-                self._runs = recorded[0][0].tracer.sent(recorded, self._queue.server.id, self._pid, len(batch))
-            told["traces"] = [(place, *trace.passed_on) for place, trace in enumerate(traces) if trace is not None]
-        return told
+                self._attempts = recorded[0][0].start_attempts(recorded, self._queue.server.id, self._pid, len(batch))
+            metadata["traces"] = [(place, *trace.passed_on) for place, trace in enumerate(traces) if trace is not None]
+        return metadata
 
     async def _connect(self) -> None:
         path = self.address.removeprefix(_SCHEME)
         while True:
             await asyncio.sleep(self._delay)
-            # Also after a connect that worked: a peer that takes connections and drops them must not keep us spinning.
+            # Also after a successful connect: a peer that accepts and drops connections must not cause a busy loop.
             self._delay = min(max(self._delay * 1.5, FIRST_RETRY), LAST_RETRY)
             try:
                 await self._loop.create_unix_connection(lambda: self, path)

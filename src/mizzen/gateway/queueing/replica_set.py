@@ -1,77 +1,77 @@
-"""The replicas behind one queue: who is ready, who is free, and who works on what. Each has one batch at a time."""
+"""The replicas behind one queue: which are ready or idle, and what each works on. Each has one batch at a time."""
 
 from __future__ import annotations
 
 from collections import deque
 from typing import Protocol
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.queueing.deadline_lane import Lane
+from mizzen.gateway.queueing.call import Call
+from mizzen.gateway.queueing.deadline_lane import DeadlineLane
 
 
-class Worker(Protocol):
-    """A replica that is ready, as its queue sees it."""
+class ReplicaHandle(Protocol):
+    """A ready replica, as its queue sees it."""
 
     def send(self, batch: list[Call]) -> None: ...
 
     def tell(self, feedback: bytes) -> bool:
-        """The body of a FEEDBACK frame. False: it does not want any, or cannot take it now."""
+        """Send the body of a FEEDBACK frame. False: the replica takes no feedback, or cannot take it now."""
 
 
-Out = tuple[list[Call], Lane, float]
-"""A batch that a replica works on, where it waited, and when it was sent."""
+InFlightBatch = tuple[list[Call], DeadlineLane, float]
+"""A batch that a replica works on, the lane it came from, and when it was sent."""
 
 
-class Crew:
-    __slots__ = ("idle", "in_flight", "out", "ready")
+class ReplicaSet:
+    __slots__ = ("batches", "idle", "in_flight", "ready")
 
     def __init__(self) -> None:
-        self.ready: set[Worker] = set()
-        self.idle: deque[Worker] = deque()
-        self.out: dict[Worker, Out] = {}
-        """Also those that have left and still owe an answer."""
+        self.ready: set[ReplicaHandle] = set()
+        self.idle: deque[ReplicaHandle] = deque()
+        self.batches: dict[ReplicaHandle, InFlightBatch] = {}
+        """Includes replicas that have left and still owe a reply."""
         self.in_flight = 0
-        """Calls in all batches that are out."""
+        """The number of calls in all these batches."""
 
-    def join(self, worker: Worker) -> None:
-        self.ready.add(worker)
-        self.idle.append(worker)
+    def add(self, replica: ReplicaHandle) -> None:
+        self.ready.add(replica)
+        self.idle.append(replica)
 
-    def leave(self, worker: Worker) -> bool:
-        """It gets no more batches, and still answers the one it has. False: it was not ready anyway."""
-        if worker not in self.ready:
+    def drain(self, replica: ReplicaHandle) -> bool:
+        """Send it no more batches; it still answers the one it has. False: it was not ready."""
+        if replica not in self.ready:
             return False
-        self.ready.discard(worker)
-        if worker in self.idle:
-            self.idle.remove(worker)
+        self.ready.discard(replica)
+        if replica in self.idle:
+            self.idle.remove(replica)
         return True
 
-    def leave_all(self) -> None:
+    def drain_all(self) -> None:
         self.ready.clear()
         self.idle.clear()
 
-    def send(self, batch: list[Call], lane: Lane, now: float) -> None:
-        """To the one that has been free for longest."""
-        worker = self.idle.popleft()
-        self.out[worker] = batch, lane, now
+    def send(self, batch: list[Call], lane: DeadlineLane, now: float) -> None:
+        """Send to the replica that has been idle longest."""
+        replica = self.idle.popleft()
+        self.batches[replica] = batch, lane, now
         self.in_flight += len(batch)
-        worker.send(batch)
+        replica.send(batch)
 
-    def back(self, worker: Worker) -> Out | None:
-        """What it had, with an answer or without any. Whether it is free now is said by `rest`."""
-        out = self.out.pop(worker, None)
+    def take_batch(self, replica: ReplicaHandle) -> InFlightBatch | None:
+        """Remove and return the batch of a replica, answered or lost. `mark_idle` then marks the replica as idle."""
+        out = self.batches.pop(replica, None)
         if out is not None:
             self.in_flight -= len(out[0])
         return out
 
-    def rest(self, worker: Worker) -> bool:
-        """It is free again, unless it has left."""
-        if worker not in self.ready:
+    def mark_idle(self, replica: ReplicaHandle) -> bool:
+        """Mark it as idle. False: it has left."""
+        if replica not in self.ready:
             return False
-        self.idle.append(worker)
+        self.idle.append(replica)
         return True
 
-    def busy_since(self, lane: Lane) -> list[float]:
-        """When those that are ready were sent what they work on of this lane. Others may be free any moment."""
-        out = (self.out[worker] for worker in self.ready & self.out.keys())
+    def busy_since(self, lane: DeadlineLane) -> list[float]:
+        """When each ready replica was sent its batch of this lane. Others may be idle at any moment."""
+        out = (self.batches[replica] for replica in self.ready & self.batches.keys())
         return [since for _, its, since in out if its is lane]

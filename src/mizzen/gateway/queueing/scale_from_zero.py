@@ -1,6 +1,6 @@
-"""A server without replicas for want of requests: who asks is held, within bounds, and the plane is told to start one.
+"""Scale from zero: requests to a server without replicas are held, within limits, until the plane starts one.
 
-Looked at only while no replica is ready: whoever is answered pays nothing for it.
+This code runs only while no replica is ready, so requests to a ready server pay nothing for it.
 """
 
 from __future__ import annotations
@@ -9,57 +9,57 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-FIRST_GUESS = 5.0
-"""Seconds that a start takes, before one was seen."""
-MOST_RETRY = 60
-REMEMBERED = 2.0 * MOST_RETRY
-"""Seconds that somebody counts as waiting who was sent away: they may come again, and not before they were told to."""
+FIRST_START_SECONDS = 5.0
+"""The expected start time before a start was measured."""
+MAX_RETRY_SECONDS = 60
+RETRY_WINDOW_SECONDS = 2.0 * MAX_RETRY_SECONDS
+"""A rejected caller counts as waiting for this long: callers retry, and not before the Retry-After they got."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Of the calls that are held for one served version that is starting."""
+class HoldLimits:
+    """Limits for the calls that are held for one served version."""
 
     calls: int
     bytes: int
 
 
-UNBOUNDED = Bounds(1 << 30, 1 << 60)
+UNLIMITED = HoldLimits(1 << 30, 1 << 60)
 
 
-class Nap:
-    """Of one queue."""
+class Activator:
+    """Requests the first replica for one queue, and estimates when it will be ready."""
 
-    __slots__ = ("_asked", "_bounds", "_expected", "_since", "_wake")
+    __slots__ = ("_expected", "_last_request", "_limits", "_since", "_wake")
 
-    def __init__(self, bounds: Bounds, wake: Callable[[], None]) -> None:
-        """`wake` is called when somebody asks and nobody has for a while: the plane is to be told at once."""
-        self._bounds = bounds
+    def __init__(self, limits: HoldLimits, wake: Callable[[], None]) -> None:
+        """`wake` is called for the first request after a quiet time: the plane has to learn of it at once."""
+        self._limits = limits
         self._wake = wake
-        self._expected = FIRST_GUESS
-        self._since = self._asked = -math.inf
+        self._expected = FIRST_START_SECONDS
+        self._since = self._last_request = -math.inf
 
-    def asked(self, now: float) -> None:
-        if not self.awaited(now):
-            self._since = self._asked = now
+    def on_request(self, now: float) -> None:
+        if not self.is_awaited(now):
+            self._since = self._last_request = now
             self._wake()
-        self._asked = now
+        self._last_request = now
 
-    def awaited(self, now: float) -> bool:
-        """Does somebody wait for the first replica, or will come again?"""
-        return now - self._asked < REMEMBERED
+    def is_awaited(self, now: float) -> bool:
+        """Whether a caller waits for the first replica, or was rejected recently and may retry."""
+        return now - self._last_request < RETRY_WINDOW_SECONDS
 
-    def over(self, now: float) -> None:
+    def on_ready(self, now: float) -> None:
         """A replica is ready."""
-        if self.awaited(now):
+        if self.is_awaited(now):
             self._expected = now - self._since
-        self._since = self._asked = -math.inf
+        self._since = self._last_request = -math.inf
 
     def is_full(self, calls: int, size: int) -> bool:
-        """Of so many calls and bytes, with the next one."""
-        return calls > self._bounds.calls or (calls > 1 and size > self._bounds.bytes)
+        """Whether so many calls and bytes, the next call included, exceed the limits."""
+        return calls > self._limits.calls or (calls > 1 and size > self._limits.bytes)
 
     def retry_after(self, now: float) -> int:
-        """Whole seconds until it is there, if it takes as long as last time."""
-        passed = now - self._since if self.awaited(now) else 0.0
-        return max(1, min(math.ceil(self._expected - passed), MOST_RETRY))
+        """Whole seconds until a replica is ready, if it takes as long as last time."""
+        passed = now - self._since if self.is_awaited(now) else 0.0
+        return max(1, min(math.ceil(self._expected - passed), MAX_RETRY_SECONDS))

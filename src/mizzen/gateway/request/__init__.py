@@ -1,4 +1,4 @@
-"""Parts of a request that no model knows: its path, ids, origin, body budget, encoding and plain responses.
+"""Parts of a request that no model knows: its head, path, ids, origin, body budget, encoding and plain responses.
 
-A leaf: nothing here imports another group of the gateway.
+Nothing here imports another group of the gateway but `gateway.access`.
 """

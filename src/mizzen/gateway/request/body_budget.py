@@ -1,19 +1,21 @@
-"""How much of bodies that are still coming in is kept, in one gateway: clients that send much and never finish must not
-fill its memory. A body that comes in one piece is not counted here: it goes to a queue at once, which counts it.
+"""The memory budget of one gateway for bodies that are still arriving.
+
+Clients that send much and never finish must not fill the memory. A body that arrives in one piece is not counted here:
+it goes to a queue at once, and the queue counts it.
 """
 
 from __future__ import annotations
 
-CROWDED = "too much is being sent to this gateway at once"
-SMALL, FEW = 4 << 10, 16
-"""Bytes of a piece that is not kept by itself, and pieces of a body that are, whatever their size."""
+OVER_BUDGET = "too much is being sent to this gateway at once"
+SMALL_PIECE, MAX_SMALL_PIECES = 4 << 10, 16
+"""Pieces below this size are merged, once a body has this many pieces."""
 
 
-def keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
-    """One more of a body. Each piece of two bytes would cost fifty by itself, which nobody counts; to join large ones
-    as they come would be to copy them twice.
+def append_piece(pieces: list[bytes | bytearray], piece: bytes) -> None:
+    """Add a piece of a body. A piece of two bytes would cost fifty as an object, which no budget counts. Large pieces
+    are not joined here, because that would copy them twice.
     """
-    if len(piece) >= SMALL or len(pieces) < FEW:
+    if len(piece) >= SMALL_PIECE or len(pieces) < MAX_SMALL_PIECES:
         pieces.append(piece)
         return
     last = pieces[-1]
@@ -23,8 +25,8 @@ def keep(pieces: list[bytes | bytearray], piece: bytes) -> None:
         pieces.append(bytearray(piece))
 
 
-class Intake:
-    """All bodies that are coming in."""
+class BodyBudget:
+    """The total of all bodies that are arriving."""
 
     __slots__ = ("bytes", "limit")
 
@@ -33,23 +35,23 @@ class Intake:
         self.bytes = 0
 
 
-class Share:
-    """The part of one body in it. Whoever has one ends it, whatever becomes of the body."""
+class BodyReservation:
+    """The part of the budget that one body uses. Its owner must call `end`, whatever happens to the body."""
 
-    __slots__ = ("_intake", "bytes")
+    __slots__ = ("_budget", "bytes")
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, intake: BodyBudget) -> None:
+        self._budget = intake
         self.bytes = 0
 
     def grow(self, size: int) -> bool:
-        """So much of the body has come by now. False: that is too much, together with what others send."""
-        intake = self._intake
+        """Record that `size` bytes of the body have arrived. False: the budget is exceeded."""
+        intake = self._budget
         intake.bytes += size - self.bytes
         self.bytes = size
-        # As in a queue: whatever its size, a body fits where there is no other.
+        # As in a queue: a body of any size fits if there is no other.
         return intake.bytes <= intake.limit or intake.bytes == size
 
     def end(self) -> None:
-        self._intake.bytes -= self.bytes
+        self._budget.bytes -= self.bytes
         self.bytes = 0

@@ -1,6 +1,4 @@
-"""Bodies that come packed, as `Content-Encoding` says: unpacked a little at a time, and never to more than a body may
-have, however small it was packed.
-"""
+"""Compressed request bodies (`Content-Encoding`): decompressed in small steps, and never beyond the body limit."""
 
 from __future__ import annotations
 
@@ -10,18 +8,18 @@ from collections.abc import Generator
 from typing import Any
 
 from mizzen.errors import TooLarge, UnsupportedMediaType
-from mizzen.gateway.request.body_budget import Share
-from mizzen.protocol.v2 import cited
+from mizzen.gateway.request.body_budget import BodyReservation
+from mizzen.protocol.v2 import shorten
 
-STEP = 256 << 10
-"""Bytes that are unpacked before others have their turn: less than a millisecond."""
+STEP_BYTES = 256 << 10
+"""Bytes that are decompressed before other requests get a turn: less than a millisecond."""
 ENCODINGS = (b"gzip", b"deflate")
 
-_GZIP, _ZLIB, _BARE = 31, 15, -15
+_GZIP, _ZLIB, _RAW = 31, 15, -15
 
 
 def encoding_of(values: list[bytes]) -> bytes:
-    """Of all headers of that name; empty: it is not packed. UnsupportedMediaType names those there are."""
+    """The encoding that all headers of that name give; empty: none. Raises UnsupportedMediaType."""
     words = [word.strip().lower() for value in values for word in value.split(b",")]
     given = [word for word in words if word not in (b"", b"identity")]
     if not given:
@@ -29,13 +27,15 @@ def encoding_of(values: list[bytes]) -> bytes:
     encoding = given[0].removeprefix(b"x-")
     if len(given) > 1 or encoding not in ENCODINGS:
         named = b", ".join(given).decode("latin-1")
-        raise UnsupportedMediaType(f"header Content-Encoding: '{cited(named)}' is not taken; gzip and deflate are")
+        raise UnsupportedMediaType(
+            f"header Content-Encoding: '{shorten(named)}' is not supported; expected gzip or deflate"
+        )
     return encoding
 
 
-async def unpacked(body: bytes, encoding: bytes, share: Share, most: int) -> bytes | None:
-    """ValueError for what cannot be unpacked, TooLarge; None when there is no room for it in `share` now."""
-    work = steps(body, encoding, most)
+async def decompress(body: bytes, encoding: bytes, share: BodyReservation, most: int) -> bytes | None:
+    """The decompressed body; None if the budget has no room for it now. Raises ValueError and TooLarge."""
+    work = decompress_steps(body, encoding, most)
     while True:
         try:
             size = next(work)
@@ -47,16 +47,16 @@ async def unpacked(body: bytes, encoding: bytes, share: Share, most: int) -> byt
         await asyncio.sleep(0)
 
 
-def steps(body: bytes, encoding: bytes, most: int) -> Generator[int, None, bytes]:
-    """Says after each how many bytes there are by now. ValueError, TooLarge."""
-    machine = _machine(body, encoding)
+def decompress_steps(body: bytes, encoding: bytes, most: int) -> Generator[int, None, bytes]:
+    """Decompress step by step: yields the size so far, and returns the body. Raises ValueError and TooLarge."""
+    machine = _decompressor(body, encoding)
     parts: list[bytes] = []
     size, rest = 0, body
     while not machine.eof:
         try:
-            part = machine.decompress(rest, STEP)
+            part = machine.decompress(rest, STEP_BYTES)
         except zlib.error as error:
-            raise ValueError(f"the body is not {encoding.decode()}: {error}") from error
+            raise ValueError(f"the body is not valid {encoding.decode()}: {error}") from error
         rest = machine.unconsumed_tail
         if not part and not rest:
             break
@@ -66,14 +66,14 @@ def steps(body: bytes, encoding: bytes, most: int) -> Generator[int, None, bytes
             raise TooLarge(f"the body is larger than {most} bytes")
         yield size
     if not machine.eof or machine.unused_data:
-        fault = "goes on behind its end" if machine.eof else "has no end"
-        raise ValueError(f"the body is not {encoding.decode()}: it {fault}")
+        fault = "data follows its end" if machine.eof else "it is truncated"
+        raise ValueError(f"the body is not valid {encoding.decode()}: {fault}")
     return b"".join(parts)
 
 
-def _machine(body: bytes, encoding: bytes) -> Any:
+def _decompressor(body: bytes, encoding: bytes) -> Any:
     if encoding == b"gzip":
         return zlib.decompressobj(_GZIP)
-    # Meant is zlib's format, but there are clients that leave its head out.
+    # The specification means the zlib format, but some clients omit its header.
     headed = len(body) > 1 and body[0] & 15 == 8 and int.from_bytes(body[:2], "big") % 31 == 0
-    return zlib.decompressobj(_ZLIB if headed else _BARE)
+    return zlib.decompressobj(_ZLIB if headed else _RAW)

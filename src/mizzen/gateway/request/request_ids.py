@@ -1,25 +1,24 @@
-"""The headers that callers mark a request with, to find it again: its id, and its place in a trace.
+"""The headers that identify a request: its id, and its place in a trace.
 
-A trace is W3C's trace context. One that does not follow the specification is ignored, as that asks for. Who is traced
-that brings none is decided elsewhere (`traces`).
+Traces follow the W3C trace context. As that specification asks, a header that does not follow it is ignored. Whether a
+request without a trace is traced is decided elsewhere (`telemetry.trace_recording`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from mizzen.gateway.telemetry.trace_recording import Recording
+from mizzen.gateway.request.trace_context import Trace
 
-OURS, COMMON = b"mizzen-request-id", b"x-request-id"
+REQUEST_ID, X_REQUEST_ID = b"mizzen-request-id", b"x-request-id"
 PARENT, STATE = b"traceparent", b"tracestate"
-NAMES = frozenset((OURS, COMMON, PARENT, STATE))
-"""In small letters. A head with one of them is unlike all others, so it is not remembered."""
+NAMES = frozenset((REQUEST_ID, X_REQUEST_ID, PARENT, STATE))
+"""In lower case. A head with one of them never repeats, so it is not remembered."""
 
-LONGEST_STATE = 2048
-"""Longer ones are left out; the specification asks for 512 characters at least."""
+MAX_STATE_BYTES = 2048
+"""Longer values are dropped; the specification requires at least 512 characters."""
 
 _ID = re.compile(rb"[!-~]{1,128}")
 _TRACE = re.compile(
@@ -27,59 +26,36 @@ _TRACE = re.compile(
 )
 
 
-class Trace(NamedTuple):
-    parent: str
-    """The header `traceparent`, which is valid."""
-    state: str
-    """The header `tracestate`; empty when there is none."""
-    recording: Recording | None = None
-    """What is measured, where this gateway traces the request; then `parent` speaks of its own span."""
-
-    @property
-    def id(self) -> str:
-        return self.parent[3:35]
-
-    @property
-    def passed_on(self) -> tuple[str, str]:
-        """Both headers, as the model is told them."""
-        return (self.parent if self.recording is None else self.recording.passed_on), self.state
-
-    @property
-    def sampled(self) -> bool:
-        """Does whoever sent it trace it?"""
-        return bool(int(self.parent[53:55], 16) & 1)
-
-
-class Marks(NamedTuple):
+class RequestIds(NamedTuple):
     id: bytes = b""
-    """Fit to be the value of a header, and what the request is called unless its body says otherwise."""
+    """A valid header value: the id of the request, unless its body has one."""
     trace: Trace | None = None
 
 
-def read(headers: Iterable[tuple[bytes, bytes]]) -> Marks:
-    """Of headers by names in small letters, others than NAMES among them."""
+def read(headers: Iterable[tuple[bytes, bytes]]) -> RequestIds:
+    """Read the ids from headers with lower-case names; other headers are ignored."""
     given: dict[bytes, list[bytes]] = {}
     for name, value in headers:
         if name in NAMES:
             given.setdefault(name, []).append(value.strip())
     if not given:
-        return _NONE
-    ids = (*given.get(OURS, ()), *given.get(COMMON, ()))
-    return Marks(
+        return _NO_IDS
+    ids = (*given.get(REQUEST_ID, ()), *given.get(X_REQUEST_ID, ()))
+    return RequestIds(
         next((value for value in ids if _ID.fullmatch(value)), b""),
-        _trace(given.get(PARENT, []), b",".join(given.get(STATE, []))),
+        _parse_trace(given.get(PARENT, []), b",".join(given.get(STATE, []))),
     )
 
 
-_NONE = Marks()
+_NO_IDS = RequestIds()
 
 
-def _trace(parents: list[bytes], state: bytes) -> Trace | None:
+def _parse_trace(parents: list[bytes], state: bytes) -> Trace | None:
     found = _TRACE.fullmatch(parents[0]) if len(parents) == 1 else None
     if found is None or found["version"] == b"ff" or (found["version"] == b"00" and found["more"]):
         return None
     if not found["trace"].strip(b"0") or not found["parent"].strip(b"0"):
         return None
-    if len(state) > LONGEST_STATE or not state.isascii():
+    if len(state) > MAX_STATE_BYTES or not state.isascii():
         state = b""
     return Trace(parents[0].decode(), state.decode())

@@ -1,4 +1,4 @@
-"""Answers of the ASGI app. Every error reads {"error": "<text>"}, as V2 wants it."""
+"""Responses of the ASGI app. Every error reads {"error": "<text>"}, as V2 requires."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class Answer:
     body: bytes
     headers: tuple[Header, ...] = (JSON,)
     request_id: bytes = b""
-    """What the request is called; empty: it does not say itself."""
+    """The id of the request; empty: not known here."""
     served: tuple[str, str, str] | None = None
     """Namespace, name and version of the model that answered."""
 
 
-class Refused(Exception):
-    """In place of whatever was to come."""
+class RequestRefused(Exception):
+    """The request was refused; `answer` is the response."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
 
 
-def told(value: Any) -> Answer:
+def json_answer(value: Any) -> Answer:
     return Answer(200, v2.to_json(value))
 
 
-def error(code: int, text: str, *headers: Header) -> Answer:
-    return Answer(code, v2.error(text), (JSON, *headers))
+def error_answer(code: int, text: str, *headers: Header) -> Answer:
+    return Answer(code, v2.render_error(text), (JSON, *headers))

@@ -1,26 +1,25 @@
-"""Which paths there are: the one table that requests are looked up in, and that openapi.json is made from."""
+"""All paths of the inference API: the table for lookups, from which openapi.json is generated too."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from mizzen.gateway.route_table import DEFAULT_NAMESPACE
-
+DEFAULT_NAMESPACE = "default"
 NAMESPACE = "/ns/{namespace}"
-"""Before a path: in which namespace it is meant."""
+"""The optional prefix of a path that names the namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
     pattern: str
-    """`{model}`, `{version}` and `{label}` stand for one segment, or what it has before a verb, that is not empty."""
+    """`{model}`, `{version}` and `{label}` match one non-empty segment, or its part before a verb."""
     what: str
-    """Which answer is meant: several paths may ask for the same."""
+    """The operation; several paths may have the same one."""
     method: str = "GET"
-    """GET is HEAD, too."""
+    """GET includes HEAD."""
     anywhere: bool = True
-    """It may stand behind `NAMESPACE`, too."""
+    """It may follow the `NAMESPACE` prefix."""
 
 
 PATHS: tuple[Path, ...] = (
@@ -62,12 +61,12 @@ PATHS: tuple[Path, ...] = (
     Path("/v1/models/{model}/versions/{version}/metadata", "v1_metadata"),
     Path("/v1/models/{model}/labels/{label}/metadata", "v1_metadata"),
 )
-"""Of two that a URL fits, the first is meant."""
+"""If a URL matches two patterns, the first one applies."""
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a URL asks for."""
+class RequestPath:
+    """A URL, parsed."""
 
     path: Path
     namespace: str
@@ -75,15 +74,15 @@ class Found:
     version: str | None = None
     """Or an alias."""
     label: bool = False
-    """`version` is an alias, and nothing else."""
+    """`version` can only be an alias."""
 
     @property
     def what(self) -> str:
         return self.path.what
 
 
-def find(raw_path: bytes) -> Found | None:
-    """Segments are unescaped each by itself, so a name may hold a slash."""
+def find(raw_path: bytes) -> RequestPath | None:
+    """Look up a path. Segments are unescaped one by one, so a name may contain a slash."""
     segments = [unquote_to_bytes(segment).decode(errors="replace") for segment in raw_path[1:].split(b"/")]
     within = ""
     if segments[0] == "ns" and len(segments) > 2 and segments[1]:
@@ -91,16 +90,16 @@ def find(raw_path: bytes) -> Found | None:
     for path, wanted in _BY_LENGTH.get(len(segments), ()):
         if within and not path.anywhere:
             continue
-        names = _names(wanted, segments)
+        names = _match_segments(wanted, segments)
         if names is not None:
             version, label = names.get("{version}"), names.get("{label}")
             space = within or DEFAULT_NAMESPACE
-            return Found(path, space, names.get("{model}", ""), version or label, label is not None)
+            return RequestPath(path, space, names.get("{model}", ""), version or label, label is not None)
     return None
 
 
-def _names(wanted: list[str], segments: list[str]) -> dict[str, str] | None:
-    """What stands for each name in braces; None when it is another path."""
+def _match_segments(wanted: list[str], segments: list[str]) -> dict[str, str] | None:
+    """The value of each name in braces; None if the segments do not match."""
     names: dict[str, str] = {}
     for word, given in zip(wanted, segments, strict=True):
         name, brace, verb = word.partition("}")

@@ -1,12 +1,12 @@
-"""Services: what a graph calls over HTTP/1.1, be it a container of its own or somewhere else.
+"""Services: what a graph calls over HTTP/1.1, in a container of its own or elsewhere.
 
-`pool` takes calls and sees to their end, as a queue does for replicas; `peers` are the addresses it may ask, and
-`connections` what is spoken to them. `hosts` finds and reaches addresses, `requests` writes the head of a request,
-`outcomes` says what an answer comes to. How tensors are put is in `ask_v2`, `ask_v1` and `ask_seldon`, by what is in
-`values`.
+`pool` takes calls and ends them, as a queue does for replicas. `endpoints` has the addresses of a service and
+`http_connection` the connections to them; `address` resolves names and connects. `requests` writes the head of a
+request, and `response_mapping` turns an answer into a result. `v2`, `v1` and `seldon` encode and decode tensors, with
+`tensor_values`.
 
-Not here: which node calls what, and what becomes of its answer (the graph's run decides), nor who is allowed to. No
-redirect is followed, and nothing that proves who somebody is goes out: neither ours nor our callers'.
+Not here: which node calls which service, what happens with its answer (`graphs` decides), and authorization. Redirects
+are never followed. Credentials never leave: neither ours nor those of callers.
 
-A call costs callbacks only. Tasks are made for connections, which are kept, and for looking up names.
+A call costs callbacks only. Tasks are created for connections, which are reused, and for name lookups.
 """

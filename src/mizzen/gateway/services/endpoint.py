@@ -1,70 +1,80 @@
-"""One address of a service: the connections to it, and whether it is worth asking just now."""
+"""One address of a service: its connections, and its backoff after failures."""
 
 from __future__ import annotations
 
-from mizzen.gateway.services.address import Host
-from mizzen.gateway.services.http_connection import Connection
+from mizzen.gateway.services.address import ServiceHost
+from mizzen.gateway.services.http_connection import HttpConnection
 
-FIRST_REST, LAST_REST = 0.1, 5.0
-"""Seconds that an address is passed over after a failure, where there are others. Doubled each time it fails again."""
+MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
+"""Seconds of backoff after a failure, while other addresses are available. Doubled with each further failure."""
 
 
-class Peer:
+class ServiceEndpoint:
     __slots__ = (
-        "_fails", "address", "busy", "heard", "host", "idle", "opening", "resting_until", "retired", "unreached",
-        "used", "why",
+        "_failures",
+        "address",
+        "backoff_until",
+        "busy",
+        "failure",
+        "host",
+        "idle",
+        "last_response",
+        "last_used",
+        "opening",
+        "retired",
+        "unreachable_at",
     )  # fmt: skip
 
-    def __init__(self, address: str, host: Host) -> None:
+    def __init__(self, address: str, host: ServiceHost) -> None:
         self.address = address
         self.host = host
-        self.idle: list[Connection] = []
-        """Last in, first out: those that are not needed are left to grow old."""
+        self.idle: list[HttpConnection] = []
+        """Last in, first out, so that unneeded connections become idle for long and are closed."""
         self.busy = 0
-        """Connections that are waited for an answer by."""
+        """Connections with a request in flight."""
         self.opening = 0
         self.retired = False
-        self.used = 0
-        """When it was last asked, by the pool's count."""
-        self.heard = 0.0
+        self.last_used = 0
+        """When it last got a request, by the pool's event counter."""
+        self.last_response = 0.0
         """When it last answered, by the clock."""
-        self.resting_until = 0.0
-        self.unreached = -1
-        """When it was last found unreachable, by the pool's count."""
-        self.why = ""
-        """It failed."""
-        self._fails = 0
+        self.backoff_until = 0.0
+        self.unreachable_at = -1
+        """When a connection last failed, by the pool's event counter."""
+        self.failure = ""
+        """Why it failed last."""
+        self._failures = 0
 
     @property
     def load(self) -> int:
         return self.busy + self.opening
 
-    def take(self) -> Connection | None:
-        """One that is open, and idle no more."""
+    def take(self) -> HttpConnection | None:
+        """Removes and returns an open idle connection."""
         while self.idle:
             connection = self.idle.pop()
             if connection.open:
                 return connection
         return None
 
-    def failed(self, now: float, why: str) -> bool:
-        """Whether that is news."""
-        self.why = why
-        self.resting_until = now + min(FIRST_REST * 2.0**self._fails, LAST_REST)
-        self._fails = min(self._fails + 1, 16)
-        return self._fails == 1
+    def mark_failed(self, now: float, why: str) -> bool:
+        """Starts the backoff; returns True if this is the first failure in a row."""
+        self.failure = why
+        self.backoff_until = now + min(MIN_BACKOFF * 2.0**self._failures, MAX_BACKOFF)
+        self._failures = min(self._failures + 1, 16)
+        return self._failures == 1
 
-    def answered(self, now: float) -> None:
-        self.heard = now
-        self.resting_until = 0.0
-        self._fails = 0
+    def mark_alive(self, now: float) -> None:
+        self.last_response = now
+        self.backoff_until = 0.0
+        self._failures = 0
 
     def close_idle(self, before: float | None = None) -> None:
-        """Those that have been idle since before then; without a time, all."""
-        kept = []
+        """Closes connections that became idle before that time; without a time, all."""
+        remaining = []
         for connection in self.idle:
             if before is None or connection.idle_since < before:
                 connection.close()
             else:
-                kept.append(connection)
-        self.idle = kept
+                remaining.append(connection)
+        self.idle = remaining

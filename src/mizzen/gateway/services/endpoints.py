@@ -1,4 +1,4 @@
-"""All addresses of a service: which one is asked next, connections as they are made, and as they grow old."""
+"""All addresses of a service: load balancing, opening connections, and closing idle ones."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ import ssl
 from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
-from mizzen.gateway.services.address import Reach, host_of
-from mizzen.gateway.services.call import Exchange
-from mizzen.gateway.services.endpoint import Peer
-from mizzen.gateway.services.http_connection import Connection, Owner
+from mizzen.gateway.services.address import Connector, host_of
+from mizzen.gateway.services.call import ServiceCall
+from mizzen.gateway.services.endpoint import ServiceEndpoint
+from mizzen.gateway.services.http_connection import ConnectionListener, HttpConnection
 
 IDLE_SECONDS = 20.0
-"""After which a connection that was not used is closed."""
+"""An unused connection is closed after this time."""
 
 log = logging.getLogger(__name__)
 
 
-class Keeper(Owner, Protocol):
-    """Who is told of connections."""
+class EndpointListener(ConnectionListener, Protocol):
+    """Receives the events of connections and of attempts to connect."""
 
-    def opened(self, connection: Connection, exchange: Exchange | None) -> None: ...
+    def on_open(self, connection: HttpConnection, service_call: ServiceCall | None) -> None: ...
 
-    def unreachable(self, peer: Peer, exchange: Exchange | None) -> None: ...
+    def on_unreachable(self, endpoint: ServiceEndpoint, service_call: ServiceCall | None) -> None: ...
 
 
-class Peers:
+class ServiceEndpoints:
     def __init__(
         self,
-        keeper: Keeper,
+        listener: EndpointListener,
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
@@ -39,116 +39,118 @@ class Peers:
         body_limit: int,
     ) -> None:
         self.openings = 0
-        """Connections that are being made for whoever waits."""
-        self._keeper = keeper
+        """Connections that are being opened for any waiting call."""
+        self._listener = listener
         self._loop = loop
         self._clock = clock
-        self._reach = Reach(loop, clock, tls)
+        self._connector = Connector(loop, clock, tls)
         self._connections = connections
         self._body_limit = body_limit
-        self._peers: dict[str, Peer] = {}
+        self._by_address: dict[str, ServiceEndpoint] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.TimerHandle | None = None
 
     def __bool__(self) -> bool:
-        return bool(self._peers)
+        return bool(self._by_address)
 
-    def __iter__(self) -> Iterator[Peer]:
-        return iter(self._peers.values())
+    def __iter__(self) -> Iterator[ServiceEndpoint]:
+        return iter(self._by_address.values())
 
     def replace(self, addresses: Iterable[str]) -> None:
-        """Those that stay keep their connections; those that go answer what they owe."""
-        before, self._peers = self._peers, {}
+        """Addresses that stay keep their connections; removed ones finish their requests in flight."""
+        before, self._by_address = self._by_address, {}
         for address in addresses:
             if address in before:
-                self._peers[address] = before.pop(address)
-            elif address not in self._peers:
+                self._by_address[address] = before.pop(address)
+            elif address not in self._by_address:
                 try:
-                    self._peers[address] = Peer(address, host_of(address))
+                    self._by_address[address] = ServiceEndpoint(address, host_of(address))
                 except ValueError as error:
-                    log.warning("a service cannot be called there: %s", error)
-        for peer in before.values():
-            peer.retired = True
-            peer.close_idle()
+                    log.warning("a service address is ignored: %s", error)
+        for endpoint in before.values():
+            endpoint.retired = True
+            endpoint.close_idle()
 
-    def choose(self, exchange: Exchange, now: float) -> Peer | None:
-        """The least busy that may be asked. One that failed comes after all others, and not at all while it rests if
-        it could not be reached since the call came."""
+    def choose(self, service_call: ServiceCall, now: float) -> ServiceEndpoint | None:
+        """Returns the least busy endpoint below its limit. One in backoff comes after all others, and is skipped if it
+        could not be reached since the call was submitted."""
         best, rank = None, (True, 0, False, 0)
-        for peer in self._peers.values():
-            rests = peer.resting_until > now
-            if peer.load >= self._connections or (rests and peer.unreached >= exchange.since):
+        for endpoint in self._by_address.values():
+            rests = endpoint.backoff_until > now
+            if endpoint.load >= self._connections or (rests and endpoint.unreachable_at >= service_call.since):
                 continue
-            its = (rests, peer.load, not peer.idle, peer.used)
+            its = (rests, endpoint.load, not endpoint.idle, endpoint.last_used)
             if best is None or its < rank:
-                best, rank = peer, its
+                best, rank = endpoint, its
         return best
 
-    def open(self, peer: Peer, exchange: Exchange | None) -> None:
-        """One more connection: for whoever waits, or for one call alone."""
-        peer.opening += 1
-        self.openings += exchange is None
-        task = self._loop.create_task(self._connect(peer, exchange))
+    def open(self, endpoint: ServiceEndpoint, service_call: ServiceCall | None) -> None:
+        """Opens a connection, for any waiting call or for one call alone."""
+        endpoint.opening += 1
+        self.openings += service_call is None
+        task = self._loop.create_task(self._connect(endpoint, service_call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def keep(self, connection: Connection, now: float) -> None:
-        """For the next call, if it is fit for one."""
-        connection.exchange = None
-        peer: Peer = connection.peer
-        if peer.retired or not connection.reusable:
+    def keep(self, connection: HttpConnection, now: float) -> None:
+        """Keeps the connection for the next call if it is reusable."""
+        connection.call = None
+        endpoint: ServiceEndpoint = connection.endpoint
+        if endpoint.retired or not connection.reusable:
             connection.close()
             return
         connection.idle_since = now
-        peer.idle.append(connection)
+        endpoint.idle.append(connection)
         if self._reaper is None:
             self._reaper = self._loop.call_later(IDLE_SECONDS / 2, self._reap)
 
     def close_idle(self) -> None:
-        for peer in self._peers.values():
-            peer.close_idle()
+        for endpoint in self._by_address.values():
+            endpoint.close_idle()
         if self._reaper is not None:
             self._reaper.cancel()
             self._reaper = None
 
     async def abort(self) -> None:
-        """Stop making connections."""
+        """Cancels all attempts to connect."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
-        await self._reach.close()
+        await self._connector.close()
 
-    async def _connect(self, peer: Peer, exchange: Exchange | None) -> None:
-        connection: Connection | None = None
+    async def _connect(self, endpoint: ServiceEndpoint, service_call: ServiceCall | None) -> None:
+        connection: HttpConnection | None = None
         why = "its connection was closed at once"
         try:
-            connection = await self._reach.connect(peer.host, lambda: Connection(self._keeper, peer, self._body_limit))
+            connection = await self._connector.connect(
+                endpoint.host, lambda: HttpConnection(self._listener, endpoint, self._body_limit)
+            )
         except (OSError, UnicodeError) as error:
-            why = _words(error)
+            why = _describe_error(error)
         finally:
-            peer.opening -= 1
-            self.openings -= exchange is None
+            endpoint.opening -= 1
+            self.openings -= service_call is None
         if connection is not None and connection.open:
-            self._keeper.opened(connection, exchange)
+            self._listener.on_open(connection, service_call)
             return
-        peer.why = why
-        self._keeper.unreachable(peer, exchange)
+        endpoint.failure = why
+        self._listener.on_unreachable(endpoint, service_call)
 
     def _reap(self) -> None:
         before = self._clock() - IDLE_SECONDS
-        for peer in self._peers.values():
-            peer.close_idle(before)
-        kept = any(peer.idle for peer in self._peers.values())
-        self._reaper = self._loop.call_later(IDLE_SECONDS / 2, self._reap) if kept else None
+        for endpoint in self._by_address.values():
+            endpoint.close_idle(before)
+        has_idle = any(endpoint.idle for endpoint in self._by_address.values())
+        self._reaper = self._loop.call_later(IDLE_SECONDS / 2, self._reap) if has_idle else None
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, TimeoutError):
-        return "it does not take connections in time"
+        return "it did not accept a connection in time"
     if isinstance(error, ConnectionRefusedError):
         return "connection refused"
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -1,15 +1,15 @@
-"""The calls of one service: each goes to the least busy of its addresses, over a connection that is kept for the next.
+"""The calls of one service: each goes to its least busy address, over a connection that is reused.
 
-    waiting -- a connection is free --> out -- answered --> settled
-       |                                 |
-       +-- deadline, gone, nobody there -+-- deadline, gone: its connection is closed, which ends the work behind it
+    waiting -- a connection is free ---> in flight -- response --> finished
+       |                                    |
+       +-- deadline, cancel, unreachable    +-- deadline, cancel: the connection is closed, which stops the service
 
-What finds no free connection waits in the order it came, while connections are made for it, up to a number for each
-address. A call is not bound to an address before it is sent: whichever can take it first does.
+Calls without a free connection wait in order while connections are opened, up to a limit for each address. A call is
+not bound to an address before it is sent: the first address with a free connection gets it.
 
-Hazards kept in mind: a call ends once (`live`), and its end may bring the next call before it returns; a service may
-close a connection just as it is used again, so what was lost then, and only then, is sent once more; of an address that
-hangs, connections are closed one by one at deadlines, so it would look the least busy of all.
+Hazards: a call ends once (`live`), and its end may submit the next call before it returns. A service may close a
+connection just as it is reused; a call that is lost this way, and only this way, is retried once. The connections of an
+address that hangs are closed one by one at deadlines, so it would look like the least busy one.
 """
 
 from __future__ import annotations
@@ -23,47 +23,47 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from mizzen.gateway.inference.calls import BAD_REQUEST, EXPIRED, LATE, LOST, NOBODY, UNAVAILABLE, Call
-from mizzen.gateway.inference.signature import Signature
-from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.queueing.call import BAD_REQUEST, EXPIRED, LATE, LOST, NOT_READY, UNAVAILABLE, Call
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
+from mizzen.gateway.queueing.signature import Signature
 from mizzen.gateway.services import requests
-from mizzen.gateway.services.call import Exchange
-from mizzen.gateway.services.endpoint import Peer
-from mizzen.gateway.services.endpoints import Peers
-from mizzen.gateway.services.http_connection import Answer, Connection
-from mizzen.gateway.services.response_mapping import SPEECHES, Outcome
+from mizzen.gateway.services.call import ServiceCall
+from mizzen.gateway.services.endpoint import ServiceEndpoint
+from mizzen.gateway.services.endpoints import ServiceEndpoints
+from mizzen.gateway.services.http_connection import HttpConnection, HttpResponse
+from mizzen.gateway.services.response_mapping import PROTOCOLS, CallOutcome
 from mizzen.graph import table_types
 
 BODY_BYTES = 64 << 20
-"""Of an answer."""
+"""Maximum bytes of an answer."""
 CONNECTIONS = 64
-"""To one address."""
+"""Maximum connections to one address."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Counts:
-    """What became of the calls of one service."""
+class PoolCounts:
+    """Counts of the calls of one service."""
 
     sent: int = 0
     retried: int = 0
-    """Sent once more, because the first connection was closed as it was used again."""
+    """Calls sent again, because their connection was closed as it was reused."""
     shed: int = 0
-    gone: int = 0
-    """Nobody waited any more."""
-    opened: int = 0
-    """Connections."""
-    unreached: int = 0
-    """Connections that could not be made."""
+    cancelled: int = 0
+    """Calls whose callers were gone."""
+    connections: int = 0
+    """Connections that were opened."""
+    unreachable: int = 0
+    """Connections that could not be opened."""
     ends: Counter[int] = field(default_factory=Counter)
     """Calls by the code they ended with."""
     seconds: float = 0.0
-    """That answered calls were out, in all."""
+    """Total time in flight of answered calls."""
 
 
 class ServicePool:
-    """A Caller (`graph/execute`), swept as queues are."""
+    """The pool of one service. Takes calls like a queue, and its deadlines are swept like those of queues."""
 
     def __init__(
         self,
@@ -71,38 +71,40 @@ class ServicePool:
         *,
         loop: asyncio.AbstractEventLoop,
         clock: Callable[[], float],
-        sweeper: Sweeper,
+        sweeper: DeadlineTimer,
         limit: int,
         byte_limit: int = BODY_BYTES,
         body_limit: int = BODY_BYTES,
         connections: int = CONNECTIONS,
         tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
     ) -> None:
-        """`limit`, `byte_limit`: calls that may wait for a connection. `body_limit`: bytes of one answer.
-        `connections`: to one address. `tls`: whom it trusts whose address is https."""
+        """`limit`, `byte_limit`: number and bytes of calls that may wait for a connection. `body_limit`: bytes of one
+        answer. `connections`: to one address. `tls`: creates the context for https addresses."""
         self.signature: Signature | None = None
-        """What a service takes is not known before it is asked."""
-        self.counts = Counts()
+        """Always None: the inputs of a service are not known."""
+        self.counts = PoolCounts()
         self._clock = clock
         self._sweeper = sweeper
         self._limit = limit
         self._byte_limit = byte_limit
-        self._peers = Peers(self, loop=loop, clock=clock, tls=tls, connections=connections, body_limit=body_limit)
-        self._waiting: OrderedDict[Call, Exchange] = OrderedDict()
+        self._endpoints = ServiceEndpoints(
+            self, loop=loop, clock=clock, tls=tls, connections=connections, body_limit=body_limit
+        )
+        self._waiting: OrderedDict[Call, ServiceCall] = OrderedDict()
         self._waiting_bytes = 0
-        self._out: dict[Call, Exchange] = {}
-        """Sent, or about to be by a connection that is made for it alone."""
+        self._out: dict[Call, ServiceCall] = {}
+        """Calls in flight, or about to be sent over a connection that is opened for them alone."""
         self._events = 0
-        """Grows with each event whose order matters: a clock may stand still."""
+        """Grows with each event whose order matters, because a clock may stand still."""
         self._pumping = self._retired = self._closed = False
         sweeper.queues.add(self)
         self.update(service)
 
     @property
     def ready(self) -> bool:
-        """Some address did not just fail."""
+        """Whether some address is not in backoff."""
         now = self._clock()
-        return any(peer.resting_until <= now for peer in self._peers)
+        return any(endpoint.backoff_until <= now for endpoint in self._endpoints)
 
     @property
     def busy(self) -> int:
@@ -119,140 +121,146 @@ class ServicePool:
 
     @property
     def unanswered(self) -> bytes:
-        """What somebody is told whose time is over."""
-        return f"{self._who} gave no answer within the deadline".encode()
+        """The error for a call whose deadline has passed."""
+        return f"{self._display_name} gave no answer within the deadline".encode()
 
     def submit(self, call: Call) -> None:
-        if not self._admits(call):
+        if not self._admit(call):
             return
         self._events += 1
-        self._waiting[call] = Exchange(call, self._events)
+        self._waiting[call] = ServiceCall(call, self._events)
         self._waiting_bytes += call.size
         self._pump()
         if not self._sweeper.armed:
             self._sweeper.arm()
 
-    def gone(self, call: Call) -> None:
-        """Nobody waits for it any more: it is not sent, or whoever works on it sees the connection end."""
-        exchange = self._waiting.get(call) or self._out.get(call)
-        if exchange is not None:
-            self.counts.gone += 1
-            self._drop(exchange)
+    def on_cancel(self, call: Call) -> None:
+        """The caller is gone: the call is not sent, or its connection is closed, so that the service can stop."""
+        service_call = self._waiting.get(call) or self._out.get(call)
+        if service_call is not None:
+            self.counts.cancelled += 1
+            self._drop(service_call)
             self._pump()
-            self._look_done()
+            self._finish_if_retired()
 
     def update(self, service: table_types.Service) -> None:
-        """The same service, with other addresses for example."""
+        """Takes new settings of the same service, such as other addresses."""
         self.service = service
-        self._who = f"'{_name(service.id)}'"
-        self._speech = SPEECHES[service.protocol]
-        self._peers.replace(service.addresses)
-        self._starts = {peer.address: requests.opening(peer.host, service.path) for peer in self._peers}
+        self._display_name = f"'{_name(service.id)}'"
+        self._protocol = PROTOCOLS[service.protocol]
+        self._endpoints.replace(service.addresses)
+        self._request_starts = {
+            endpoint.address: requests.build_start(endpoint.host, service.path) for endpoint in self._endpoints
+        }
         self._pump()
 
     def retire(self) -> None:
-        """No Table names it any more. Whoever still has it may go on calling; connections are not kept for them."""
+        """No Table names the service any more. Graphs in use may still call it, but idle connections are closed."""
         self._retired = True
-        self._look_done()
+        self._finish_if_retired()
 
     async def abort(self) -> None:
-        """Close all, whatever is owed."""
+        """Closes everything and fails all pending calls."""
         self._retired = self._closed = True
-        await self._peers.abort()
-        text = f"{self._who} is called no more: this gateway ends".encode()
-        for exchange in [*self._waiting.values(), *self._out.values()]:
-            self._drop(exchange)
-            self._settle(exchange.call, Outcome(LOST, text), self._clock())
-        self._look_done()
+        await self._endpoints.abort()
+        text = f"{self._display_name} is not called any more: this gateway is stopping".encode()
+        for service_call in [*self._waiting.values(), *self._out.values()]:
+            self._drop(service_call)
+            self._finish(service_call.call, CallOutcome(LOST, text), self._clock())
+        self._finish_if_retired()
 
     def sweep(self, now: float) -> None:
         for calls in (self._waiting, self._out):
-            for exchange in [each for each in calls.values() if each.call.deadline <= now or not each.call.live]:
-                self._expire(exchange, now)
+            for service_call in [each for each in calls.values() if each.call.deadline <= now or not each.call.pending]:
+                self._expire(service_call, now)
         self._pump()
-        self._look_done()
+        self._finish_if_retired()
 
-    # What connections report
+    # Events of connections
 
-    def opened(self, connection: Connection, exchange: Exchange | None) -> None:
-        self.counts.opened += 1
+    def on_open(self, connection: HttpConnection, service_call: ServiceCall | None) -> None:
+        self.counts.connections += 1
         now = self._clock()
-        if exchange is not None and self._out.get(exchange.call) is exchange:
-            self._send(exchange, connection, now)
-        else:  # whom it was made for may have ended meanwhile
-            self._peers.keep(connection, now)
+        if service_call is not None and self._out.get(service_call.call) is service_call:
+            self._send(service_call, connection, now)
+        else:  # the call may have ended in the meantime
+            self._endpoints.keep(connection, now)
         self._pump()
-        self._look_done()
+        self._finish_if_retired()
 
-    def unreachable(self, peer: Peer, exchange: Exchange | None) -> None:
-        self.counts.unreached += 1
+    def on_unreachable(self, endpoint: ServiceEndpoint, service_call: ServiceCall | None) -> None:
+        self.counts.unreachable += 1
         self._events += 1
-        peer.unreached = self._events
-        self._note(peer, peer.why, self._clock())
-        if exchange is not None and self._out.get(exchange.call) is exchange:
-            self._release(exchange)
-            self._waiting[exchange.call] = exchange  # another address may be there for it
-            self._waiting.move_to_end(exchange.call, last=False)
-            self._waiting_bytes += exchange.call.size
+        endpoint.unreachable_at = self._events
+        self._mark_failed(endpoint, endpoint.failure, self._clock())
+        if service_call is not None and self._out.get(service_call.call) is service_call:
+            self._release(service_call)
+            self._waiting[service_call.call] = service_call  # another address may take it
+            self._waiting.move_to_end(service_call.call, last=False)
+            self._waiting_bytes += service_call.call.size
         self._pump()
-        self._look_done()
+        self._finish_if_retired()
 
-    def answered(self, connection: Connection, answer: Answer) -> None:
+    def on_response(self, connection: HttpConnection, answer: HttpResponse) -> None:
         now = self._clock()
-        peer: Peer = connection.peer
-        exchange: Exchange = connection.exchange
-        self._release(exchange)
+        endpoint: ServiceEndpoint = connection.endpoint
+        service_call: ServiceCall = connection.call
+        self._release(service_call)
         if answer.status == UNAVAILABLE:
-            self._note(peer, "it answered 503", now)
+            self._mark_failed(endpoint, "it answered 503", now)
         else:
-            peer.answered(now)
-        self._peers.keep(connection, now)
-        self._pump()  # before the answer is read: the service works meanwhile
-        self.counts.seconds += now - exchange.began
-        self._settle(exchange.call, exchange.read(answer, self._who, now), now)
-        self._look_done()
+            endpoint.mark_alive(now)
+        self._endpoints.keep(connection, now)
+        self._pump()  # before the answer is decoded, so that the service is busy meanwhile
+        self.counts.seconds += now - service_call.began
+        self._finish(service_call.call, service_call.read(answer, self._display_name, now), now)
+        self._finish_if_retired()
 
-    def broke(self, connection: Connection, fault: str, *, begun: bool) -> None:
-        peer: Peer = connection.peer
-        exchange: Exchange = connection.exchange
-        call = exchange.call
-        self._release(exchange)
-        if exchange.run is not None:
-            exchange.run.lost()
-        if connection.used > 1 and not begun and not exchange.retried and call.live and not self._closed:
-            peer.close_idle()  # the others were left alone as long, most likely
+    def on_broken(self, connection: HttpConnection, fault: str, *, begun: bool) -> None:
+        endpoint: ServiceEndpoint = connection.endpoint
+        service_call: ServiceCall = connection.call
+        call = service_call.call
+        self._release(service_call)
+        if service_call.attempt is not None:
+            service_call.attempt.on_lost()
+        if connection.used > 1 and not begun and not service_call.retried and call.pending and not self._closed:
+            endpoint.close_idle()  # the others are probably closed too
             self.counts.retried += 1
-            exchange.retried = True
-            self._out[call] = exchange
-            self._peers.open(peer, exchange)
+            service_call.retried = True
+            self._out[call] = service_call
+            self._endpoints.open(endpoint, service_call)
             return
         now = self._clock()
-        self._note(peer, fault or "its connection was lost", now)
+        self._mark_failed(endpoint, fault or "its connection was lost", now)
         self._pump()
-        text = f"{self._who} gave no proper answer: {fault}" if fault else f"the connection to {self._who} was lost"
-        self._settle(call, Outcome(LOST, text.encode(errors="replace")), now)
-        self._look_done()
+        text = (
+            f"{self._display_name} gave an invalid answer: {fault}"
+            if fault
+            else f"the connection to {self._display_name} was lost"
+        )
+        self._finish(call, CallOutcome(LOST, text.encode(errors="replace")), now)
+        self._finish_if_retired()
 
-    def left(self, connection: Connection) -> None:
-        with suppress(ValueError):  # it was just taken
-            connection.peer.idle.remove(connection)
+    def on_idle_close(self, connection: HttpConnection) -> None:
+        with suppress(ValueError):  # it was just taken for a call
+            connection.endpoint.idle.remove(connection)
 
-    # Taking in
+    # Admission
 
-    def _admits(self, call: Call) -> bool:
-        """What is not admitted has its answer."""
-        if not self._peers or self._closed:
-            self._refuse(call, self._missing())
+    def _admit(self, call: Call) -> bool:
+        """Returns False after it has refused the call."""
+        if not self._endpoints or self._closed:
+            self._refuse(call, self._missing_text())
             return False
         if self._retired:
             self._sweeper.queues.add(self)
         if self._is_full(call):
-            for each in [each for each in self._waiting if not each.live]:
-                self.gone(each)
+            for each in [each for each in self._waiting if not each.pending]:
+                self.on_cancel(each)
             if self._is_full(call):
                 self.counts.shed += 1
-                text = f"too many calls of {self._who} wait already".encode()
-                self._settle(call, Outcome(UNAVAILABLE, text), self._clock())
+                text = f"too many calls to {self._display_name} are waiting already".encode()
+                self._finish(call, CallOutcome(UNAVAILABLE, text), self._clock())
                 return False
         return True
 
@@ -260,14 +268,14 @@ class ServicePool:
         waits = len(self._waiting)
         return waits > 0 and (waits >= self._limit or self._waiting_bytes + call.size > self._byte_limit)
 
-    def _missing(self) -> str:
-        return f"{self._who} cannot be called: {self.service.missing or 'it has no address'}"
+    def _missing_text(self) -> str:
+        return f"{self._display_name} cannot be called: {self.service.missing or 'it has no address'}"
 
     # Sending
 
     def _pump(self) -> None:
-        """Send what can be sent, and see that there will be a connection for the rest."""
-        if self._pumping:  # whoever does so goes on until nothing is left to do
+        """Sends calls while connections are free, and opens connections for the rest."""
+        if self._pumping:  # the outer call continues until nothing is left to do
             return
         self._pumping = True
         try:
@@ -277,103 +285,103 @@ class ServicePool:
             self._pumping = False
 
     def _pump_first(self) -> bool:
-        """Whether there may be more to do."""
-        call, exchange = next(iter(self._waiting.items()))
+        """Handles the first waiting call; returns whether there may be more to do."""
+        call, service_call = next(iter(self._waiting.items()))
         now = self._clock()
-        if not call.live or call.deadline <= now:
-            self._expire(exchange, now)
-            return call not in self._waiting  # else others wait for it, with more time: at the next look
-        peer = self._peers.choose(exchange, now)
-        if peer is None:
-            if self._out or self._peers.openings:
+        if not call.pending or call.deadline <= now:
+            self._expire(service_call, now)
+            return call not in self._waiting  # else others with more time wait for it: at the next sweep
+        endpoint = self._endpoints.choose(service_call, now)
+        if endpoint is None:
+            if self._out or self._endpoints.openings:
                 return False
-            self._release(exchange)
-            why = [peer.why for peer in self._peers]
-            self._refuse(call, f"{self._who} cannot be reached: {why[-1]}" if why else self._missing())
+            self._release(service_call)
+            why = [endpoint.failure for endpoint in self._endpoints]
+            self._refuse(call, f"{self._display_name} cannot be reached: {why[-1]}" if why else self._missing_text())
             return True
-        connection = peer.take()
+        connection = endpoint.take()
         if connection is not None:
-            self._release(exchange)
-            self._send(exchange, connection, now)
+            self._release(service_call)
+            self._send(service_call, connection, now)
             return True
-        if self._peers.openings >= len(self._waiting):
+        if self._endpoints.openings >= len(self._waiting):
             return False
-        self._peers.open(peer, None)
+        self._endpoints.open(endpoint, None)
         return True
 
-    def _send(self, exchange: Exchange, connection: Connection, now: float) -> None:
-        call, peer = exchange.call, connection.peer
+    def _send(self, service_call: ServiceCall, connection: HttpConnection, now: float) -> None:
+        call, endpoint = service_call.call, connection.endpoint
         try:
-            exchange.write(self._speech)
+            service_call.write(self._protocol)
         except ValueError as error:
-            self._release(exchange)
-            self._peers.keep(connection, now)
-            self._settle(call, Outcome(BAD_REQUEST, str(error).encode(errors="replace")), now)
+            self._release(service_call)
+            self._endpoints.keep(connection, now)
+            self._finish(call, CallOutcome(BAD_REQUEST, str(error).encode(errors="replace")), now)
             return
         self._events += 1
-        peer.used = self._events
-        peer.busy += 1
-        self._out[call] = exchange
+        endpoint.last_used = self._events
+        endpoint.busy += 1
+        self._out[call] = service_call
         self.counts.sent += 1
-        start = self._starts.get(peer.address) or requests.opening(peer.host, self.service.path)
-        exchange.send(connection, start, self.service.id, now)
+        start = self._request_starts.get(endpoint.address) or requests.build_start(endpoint.host, self.service.path)
+        service_call.send(connection, start, self.service.id, now)
 
     # Ends
 
-    def _expire(self, exchange: Exchange, now: float) -> None:
-        """It is out of time, or nobody waits for it."""
-        call, connection = exchange.call, exchange.connection
-        self._settle(call, Outcome(EXPIRED, self.unanswered, lacking=LATE), now)
-        if call.live:  # for others, who have more time
+    def _expire(self, service_call: ServiceCall, now: float) -> None:
+        """Ends a call whose deadline has passed or whose caller is gone."""
+        call, connection = service_call.call, service_call.connection
+        self._finish(call, CallOutcome(EXPIRED, self.unanswered, lacking=LATE), now)
+        if call.pending:  # other requests with more time wait for it
             return
-        if connection is not None and call.deadline <= now and connection.peer.heard < exchange.began:
-            self._note(connection.peer, "it does not answer", now)
-        self._drop(exchange)
+        if connection is not None and call.deadline <= now and connection.endpoint.last_response < service_call.began:
+            self._mark_failed(connection.endpoint, "it does not answer", now)
+        self._drop(service_call)
 
-    def _drop(self, exchange: Exchange) -> None:
-        """Nothing more is done for it."""
-        connection = exchange.connection
-        self._release(exchange)
+    def _drop(self, service_call: ServiceCall) -> None:
+        """Releases the call and closes its connection."""
+        connection = service_call.connection
+        self._release(service_call)
         if connection is not None:
             connection.close()
 
-    def _release(self, exchange: Exchange) -> None:
-        """It waits no more, and is out no more."""
-        call = exchange.call
+    def _release(self, service_call: ServiceCall) -> None:
+        """Removes the call from the waiting and in-flight calls."""
+        call = service_call.call
         if self._waiting.pop(call, None) is not None:
             self._waiting_bytes -= call.size
         else:
             self._out.pop(call, None)
-        if exchange.connection is not None:
-            exchange.connection.peer.busy -= 1
-            exchange.connection = None
+        if service_call.connection is not None:
+            service_call.connection.endpoint.busy -= 1
+            service_call.connection = None
 
-    def _note(self, peer: Peer, why: str, now: float) -> None:
-        if peer.failed(now, why):
-            log.warning("service %s at %s fails: %s", self.service.id, peer.address, why)
+    def _mark_failed(self, endpoint: ServiceEndpoint, why: str, now: float) -> None:
+        if endpoint.mark_failed(now, why):
+            log.warning("service %s at %s is failing: %s", self.service.id, endpoint.address, why)
 
     def _refuse(self, call: Call, text: str) -> None:
-        self._settle(call, Outcome(UNAVAILABLE, text.encode(errors="replace"), lacking=NOBODY), self._clock())
+        self._finish(call, CallOutcome(UNAVAILABLE, text.encode(errors="replace"), lacking=NOT_READY), self._clock())
 
-    def _settle(self, call: Call, end: Outcome, now: float) -> None:
-        if not call.live:
-            self.counts.gone += 1
+    def _finish(self, call: Call, end: CallOutcome, now: float) -> None:
+        if not call.pending:
+            self.counts.cancelled += 1
             return
         self.counts.ends[end.code] += 1
         if end.route is not None:
-            with suppress(AttributeError):  # one that has no place for it did not ask
+            with suppress(AttributeError):  # a call without this attribute did not ask for a route
                 call.route = end.route  # type: ignore[attr-defined]
-        call.settle(end.code, end.payload, now, end.retry, lacking=end.lacking)
+        call.finish(end.code, end.payload, now, end.retry, lacking=end.lacking)
 
-    def _look_done(self) -> None:
-        """Of one that is retired nothing is left once nothing is owed."""
+    def _finish_if_retired(self) -> None:
+        """Cleans up a retired pool once it has no calls."""
         if self._retired and not self.busy:
-            self._peers.close_idle()
+            self._endpoints.close_idle()
             self._sweeper.queues.discard(self)
 
 
 def _name(id_: str) -> str:
-    """What callers know it by: the container, or the host."""
+    """Returns the name that callers know: the container, or the host."""
     if id_.startswith("svc:"):
         return urlsplit(id_.removeprefix("svc:")).netloc.rpartition("@")[2] or id_
     return id_.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""What is asked of a service, and the head of the request that asks it."""
+"""Requests to services: their tensors, and the HTTP head."""
 
 from __future__ import annotations
 
@@ -9,71 +9,71 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 from urllib.parse import quote
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.services.address import Host
-from mizzen.gateway.services.http_connection import Answer
+from mizzen.gateway.queueing.call import Call
+from mizzen.gateway.services.address import ServiceHost
+from mizzen.gateway.services.http_connection import HttpResponse
 from mizzen.protocol import v2
 
 JSON = b"Content-Type: application/json\r\n"
 
-OWN = frozenset((
+RESERVED_HEADERS = frozenset((
     b"host", b"user-agent", b"accept", b"accept-encoding", b"content-type", b"content-length", b"content-encoding",
     b"connection", b"keep-alive", b"te", b"trailer", b"transfer-encoding", b"upgrade", b"expect", b"forwarded",
     b"inference-header-content-length", b"mizzen-request-id", b"mizzen-timeout-ms", b"traceparent", b"tracestate",
 ))  # fmt: skip
-"""Headers of a caller that are not sent on: they are about the caller's connection and body, or said by us."""
-SECRET = frozenset((b"authorization", b"proxy-authorization", b"cookie"))
-"""Nor are these, whoever lists them: what proves to us who a caller is, is for nobody else."""
+"""Headers of a caller that are not forwarded: they describe its connection or body, or the gateway sets them."""
+CREDENTIAL_HEADERS = frozenset((b"authorization", b"proxy-authorization", b"cookie"))
+"""Never forwarded, even if a graph lists them: a caller's credentials are for this plane only."""
 
 _NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _VALUE = re.compile(rb"[\t -~\x80-\xff]*")
 
 
-class Asked(NamedTuple):
-    """A call, as far as its tensors go."""
+class TensorRequest(NamedTuple):
+    """The tensors and parameters of a call."""
 
     entries: Sequence[v2.Entry]
     names: Sequence[str] | None
-    """Of the outputs that are wanted; None: all."""
+    """Requested outputs; None: all."""
     raw: bool | Sequence[str] | None
-    """Those that are wanted as bytes."""
+    """Outputs requested as bytes."""
     id: bytes
     asks: Mapping[str, str]
-    """What else a router or a merge is told."""
+    """Further parameters for a router or a merge."""
 
 
-class Written(NamedTuple):
+class EncodedRequest(NamedTuple):
     body: bytes
     kind: bytes = JSON
-    """Header lines that say what it is."""
+    """Header lines that describe the body."""
 
 
-class Said(NamedTuple):
-    """What a good answer says."""
+class DecodedResponse(NamedTuple):
+    """The content of a successful response."""
 
     outputs: list[v2.Entry]
-    """An empty name: it has none."""
+    """An empty name means that the output has none."""
     route: str | None = None
-    """The nodes that are to be taken, by commas; None: nothing was said."""
+    """The chosen nodes, joined by commas; None if the response does not say."""
 
 
-class Speech(Protocol):
-    """One protocol. Has no state."""
+class ServiceProtocol(Protocol):
+    """One protocol of services. Has no state."""
 
-    def write(self, asked: Asked) -> Written:
-        """ValueError when it cannot be put so."""
+    def write(self, request: TensorRequest) -> EncodedRequest:
+        """Raises ValueError if the protocol cannot express the request."""
 
-    def read(self, asked: Asked, answer: Answer) -> Said:
-        """Of an answer with a body. ValueError when it makes no sense, in words that follow "answered 200, but"."""
+    def read(self, request: TensorRequest, answer: HttpResponse) -> DecodedResponse:
+        """Decodes a response with a body. Raises ValueError with a text that follows "answered 200, but"."""
 
 
-def asked_of(call: Call) -> Asked:
+def tensor_request_of(call: Call) -> TensorRequest:
     entries, names, *raw = call.item
-    return Asked(entries, names, raw[0] if raw else None, call.id, getattr(call, "asks", None) or {})
+    return TensorRequest(entries, names, raw[0] if raw else None, call.id, getattr(call, "asks", None) or {})
 
 
-def opening(host: Host, path: str) -> bytes:
-    """The same for all requests to one address."""
+def build_start(host: ServiceHost, path: str) -> bytes:
+    """Returns the start of the head, which is the same for all requests to one address."""
     target = quote(path if path.startswith("/") else f"/{path}", safe="/%:@!$&'()*+,;=-._~?")
     return (
         f"POST {target} HTTP/1.1\r\nHost: {host.header}\r\nUser-Agent: mizzen\r\nAccept: application/json\r\n"
@@ -81,11 +81,11 @@ def opening(host: Host, path: str) -> bytes:
     ).encode()
 
 
-def head(
-    start: bytes, written: Written, call: Call, *, asks: Mapping[str, str], trace: tuple[str, str], now: float
+def build_head(
+    start: bytes, encoded: EncodedRequest, call: Call, *, asks: Mapping[str, str], trace: tuple[str, str], now: float
 ) -> bytes:
-    """`start` is from `opening`; `trace` are the headers of W3C's trace context, empty where there is none."""
-    parts = [start, written.kind, b"Content-Length: %d\r\n" % len(written.body)]
+    """`start`: from `build_start`. `trace`: the values of `traceparent` and `tracestate`, empty without a trace."""
+    parts = [start, encoded.kind, b"Content-Length: %d\r\n" % len(encoded.body)]
     if call.id:
         parts.append(b"Mizzen-Request-Id: %b\r\n" % call.id)
     if call.deadline < math.inf:
@@ -96,23 +96,23 @@ def head(
         if state:
             parts.append(b"tracestate: %b\r\n" % state.encode())
     for name, value in asks.items():
-        parts.append(b"%b: %b\r\n" % (asking_header(name), v2.header_text(value)))
+        parts.append(b"%b: %b\r\n" % (graph_header(name), v2.header_text(value)))
     for header, content in getattr(call, "headers", None) or ():
-        if is_passed_on(header) and _VALUE.fullmatch(content):
+        if is_forwarded(header) and _VALUE.fullmatch(content):
             parts.append(b"%b: %b\r\n" % (header, content))
     parts.append(b"\r\n")
     return b"".join(parts)
 
 
 @lru_cache(64)
-def asking_header(name: str) -> bytes:
-    """`routable_nodes` is `MLGraph-Routable-Nodes`."""
+def graph_header(name: str) -> bytes:
+    """`routable_nodes` becomes `MLGraph-Routable-Nodes`."""
     return b"MLGraph-" + name.replace("_", "-").title().encode()
 
 
 @lru_cache(1024)
-def is_passed_on(name: bytes) -> bool:
+def is_forwarded(name: bytes) -> bool:
     lower = name.lower()
-    if lower in OWN or lower in SECRET or lower.startswith((b"mlgraph-", b"proxy-")):
+    if lower in RESERVED_HEADERS or lower in CREDENTIAL_HEADERS or lower.startswith((b"mlgraph-", b"proxy-")):
         return False
     return _NAME.fullmatch(name) is not None

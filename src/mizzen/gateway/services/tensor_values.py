@@ -1,6 +1,6 @@
-"""Tensors on their way to a service and back, without numpy unless they are large.
+"""Conversion of tensors for services and back, without numpy unless they are large.
 
-ValueError says what is wrong with them, in words for whoever called.
+Functions raise ValueError with a message for the caller.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from mizzen.protocol import plain_elements, v2
 from mizzen.protocol.frames import framing
 
 UNNAMED = "predictions"
-"""What a tensor is called that came without a name, to somebody who asked for none."""
-MOST_LISTS = 1_000_000
-"""Of one answer: each is an object of dozens of bytes, made while everybody else waits."""
+"""The name of a tensor without a name, if the caller requested none."""
+MAX_LISTS = 1_000_000
+"""Limit for one answer: each list is an object of dozens of bytes, created while the event loop is blocked."""
 
 
 def values_of(entry: v2.Entry) -> Sequence[Any]:
-    """Of an input, flat. Strings that are no text stay bytes, and then all are."""
+    """Returns the flat values of an input. If one string is not valid text, all stay bytes."""
     name, datatype, _, encoding, _ = entry
     try:
         found = messages.elements_of(entry)
     except ValueError as error:
-        raise ValueError(f"input '{v2.cited(name)}': {error}") from None
+        raise ValueError(f"input '{v2.shorten(name)}': {error}") from None
     if datatype != "BYTES" or encoding == framing.JSON:
         return found
     try:
@@ -41,42 +41,42 @@ def is_finite(datatype: str, values: Sequence[Any]) -> bool:
 
 
 def json_values(entry: v2.Entry) -> Sequence[Any]:
-    """As `values_of`; ValueError also for numbers that JSON cannot carry."""
+    """Like `values_of`; raises ValueError also for numbers that JSON cannot carry."""
     values = values_of(entry)
     if not is_finite(entry[1], values):
-        raise ValueError(f"input '{v2.cited(entry[0])}' holds NaN or Infinity, which JSON cannot carry")
+        raise ValueError(f"input '{v2.shorten(entry[0])}' holds NaN or Infinity, which JSON cannot carry")
     return values
 
 
-def document(text: bytes) -> dict[str, Any]:
-    """The object that is the body of an answer, if it is of bearable size."""
-    if text.count(b"[") + text.count(b"{") > MOST_LISTS:
-        raise ValueError(f"its body holds more than {MOST_LISTS} lists and objects")
+def parse_document(text: bytes) -> dict[str, Any]:
+    """Returns the JSON object in the body of an answer, within a size limit."""
+    if text.count(b"[") + text.count(b"{") > MAX_LISTS:
+        raise ValueError(f"its body holds more than {MAX_LISTS} lists and objects")
     try:
-        said = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
     except RecursionError:
         raise ValueError("its body is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"its body is not JSON: {error}") from None
-    if not isinstance(said, dict):
-        raise ValueError("its body is no object")  # noqa: TRY004 - bad data, not a bad call
-    return said
+    if not isinstance(document, dict):
+        raise ValueError("its body is not an object")  # noqa: TRY004 - bad data, not a bad call
+    return document
 
 
 def output_of(name: str, value: Any) -> v2.Entry:
-    """Lists that are nested evenly: what datatype they are is seen from what is in them. Empty name: it has none."""
+    """Converts evenly nested lists; the values decide the datatype. An empty name means none."""
     try:
-        datatype, shape, values = plain_elements.flattened(None, value)
-        return name, datatype, shape, framing.RAW, memoryview(plain_elements.packed(datatype, values))
+        datatype, shape, values = plain_elements.flatten(None, value)
+        return name, datatype, shape, framing.RAW, memoryview(plain_elements.pack(datatype, values))
     except ValueError as error:
-        raise ValueError(f"output '{v2.cited(name or UNNAMED)}': {error}") from None
+        raise ValueError(f"output '{v2.shorten(name or UNNAMED)}': {error}") from None
 
 
-def chosen(outputs: list[v2.Entry], names: Sequence[str] | None) -> list[v2.Entry]:
-    """Those that were asked for. One without a name is the one that was."""
+def select_outputs(outputs: list[v2.Entry], names: Sequence[str] | None) -> list[v2.Entry]:
+    """Returns the requested outputs. A single output without a name gets the requested name."""
     if len(outputs) == 1:
         if not outputs[0][0]:
-            outputs = messages.renamed(outputs, names[0] if names and len(names) == 1 else UNNAMED)
+            outputs = messages.rename_tensor(outputs, names[0] if names and len(names) == 1 else UNNAMED)
     elif len({output[0] for output in outputs}) < len(outputs):
-        raise ValueError("it has two outputs of one name")
-    return messages.chosen(outputs, names)
+        raise ValueError("it has two outputs with the same name")
+    return messages.select_outputs(outputs, names)

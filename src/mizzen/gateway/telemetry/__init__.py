@@ -1,4 +1,4 @@
-"""What a gateway reports: metrics, access log, traces.
+"""Telemetry of a gateway: metrics, access log, traces.
 
-Counting on the hot path must stay cheap; rendering happens only when somebody scrapes.
+Counting on the hot path must stay cheap; text is rendered only when a client scrapes.
 """

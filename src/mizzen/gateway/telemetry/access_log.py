@@ -1,7 +1,7 @@
-"""The access log: a line of JSON per request, or per request that failed by our fault.
+"""The access log: one line of JSON per request, or only for requests that failed with a 5xx code.
 
-Lines are gathered and written ten times a second, or sooner when there are many; a gateway that is killed loses those
-of its last tenth of a second. A disk that takes none holds up nobody: the lines are lost, and the process log says so.
+Lines are buffered and written ten times a second, or sooner if there are many. A gateway that is killed loses the lines
+of its last tenth of a second. A full disk delays no request: the lines are lost, and the process log says so.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from typing import Literal
 import msgspec
 
 from mizzen.access.refusal_lines import LONGEST
-from mizzen.access.safe_text import plain
-from mizzen.gateway.inference.protocols import Options
+from mizzen.access.safe_text import sanitize
 from mizzen.gateway.request import url_paths
+from mizzen.gateway.request.head import RequestHead
 from mizzen.supervisor.processes.log_rotation import aside, shift
 
-Logged = Literal["off", "errors", "all"]
+AccessLogMode = Literal["off", "errors", "all"]
 
-LEAST: dict[str, int] = {"off": 1000, "errors": 500, "all": 0}
-"""The lowest code that is written."""
+MIN_CODES: dict[str, int] = {"off": 1000, "errors": 500, "all": 0}
+"""By mode: the lowest code that is logged."""
 FLUSH_SECONDS, FLUSH_BYTES = 0.1, 64 << 10
 FILE_BYTES = 32 << 20
-"""Then the file is put aside as <file>.1."""
-MOST_ERRORS = 100
-"""Lines a second where only errors are written: whatever fails may fail very often."""
+"""A larger file is rotated to <file>.1."""
+MAX_ERRORS = 100
+"""Lines per second in mode `errors`, since failures may be very frequent."""
 
 log = logging.getLogger(__name__)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`time` first: so lines of several files can be put in order as texts."""
+class AccessLogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`time` comes first, so that lines of several files can be sorted as text."""
 
     time: str
-    """When it was answered."""
+    """When the request was answered."""
     request_id: str
     trace_id: str = ""
     actor: str = ""
@@ -47,17 +47,17 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespace: str = ""
     model: str = ""
     version: str = ""
-    """The one that answered; the one in the URL where none did."""
+    """The version that answered; if none did, the version in the URL."""
     code: int
     seconds: float
     bytes_in: int
-    """Of the body, and likewise those of the answer."""
+    """Bytes of the request's body; `bytes_out`: of the answer's body."""
     bytes_out: int
     gateway: str
 
 
-class LeftOut(msgspec.Struct, frozen=True):
-    """In place of the lines of one second beyond the first MOST_ERRORS."""
+class OmittedLines(msgspec.Struct, frozen=True):
+    """Replaces the lines of one second beyond the first MAX_ERRORS."""
 
     time: str
     left_out: int
@@ -69,7 +69,7 @@ class AccessLog:
         self,
         path: Path,
         gateway: str,
-        logged: Logged,
+        mode: AccessLogMode,
         *,
         wall: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
@@ -77,11 +77,11 @@ class AccessLog:
         files: int = 1,
     ) -> None:
         """`gateway` is the name of this process."""
-        self.least = LEAST[logged]
-        """The lowest code of an answer that has to be noted; whoever answers compares it first."""
+        self.min_code = MIN_CODES[mode]
+        """The lowest code to log. Callers compare it before they call `note`."""
         self._path = path
         self._gateway = gateway
-        self._most = MOST_ERRORS if logged == "errors" else None
+        self._max_per_second = MAX_ERRORS if mode == "errors" else None
         self._wall = wall
         self._call_later = call_later
         self._file_bytes = file_bytes
@@ -90,34 +90,34 @@ class AccessLog:
         self._size = 0
         self._lines: list[bytes] = []
         self._bytes = 0
-        self._second, self._text = 0, ""
-        """The second that was written last, and its text."""
-        self._noted = self._left_out = 0
-        """Of that second."""
-        self._complained = False
-        if logged != "off":
+        self._last_second, self._last_second_text = 0, ""
+        """The last second that was formatted, and its text."""
+        self._noted = self._omitted = 0
+        """Lines logged and omitted in that second."""
+        self._warned = False
+        if mode != "off":
             try:
-                self._open()  # so that it can be followed before anything is in it
+                self._open()  # so that readers can follow it before the first line
             except OSError as error:
-                self._lose(error)
+                self._on_write_error(error)
 
     def note(
-        self, options: Options, request_id: bytes, code: int, *, seconds: float, bytes_in: int, bytes_out: int,
+        self, head: RequestHead, request_id: bytes, code: int, *, seconds: float, bytes_in: int, bytes_out: int,
         served: tuple[str, str, str] | None = None,
     ) -> None:  # fmt: skip
-        """`served`: namespace, name and version of what answered; None: nothing did."""
-        time = self._time()
+        """`served`: namespace, name and version of the model or graph that answered; None if none did."""
+        time = self._format_time()
         self._noted += 1
-        if self._most is not None and self._noted > self._most:
-            if not self._left_out:
-                self._call_later(1.0, self._tell_left_out)
-            self._left_out += 1
+        if self._max_per_second is not None and self._noted > self._max_per_second:
+            if not self._omitted:
+                self._call_later(1.0, self._report_omitted)
+            self._omitted += 1
             return
-        path = plain(options.path.decode("latin-1"), LONGEST)
-        namespace, model, version = served or _named(options.path)
-        self._add(Line(
-            time=time, request_id=request_id.decode("latin-1"), trace_id=options.trace.id if options.trace else "",
-            actor=options.actor, method=plain(options.method, LONGEST), path=path, namespace=namespace, model=model,
+        path = sanitize(head.path.decode("latin-1"), LONGEST)
+        namespace, model, version = served or _names_in(head.path)
+        self._add(AccessLogLine(
+            time=time, request_id=request_id.decode("latin-1"), trace_id=head.trace.id if head.trace else "",
+            actor=head.actor, method=sanitize(head.method, LONGEST), path=path, namespace=namespace, model=model,
             version=version, code=code, seconds=round(seconds, 6), bytes_in=bytes_in, bytes_out=bytes_out,
             gateway=self._gateway,
         ))  # fmt: skip
@@ -133,17 +133,17 @@ class AccessLog:
             assert self._file is not None
             written = os.write(self._file, data)
         except OSError as error:
-            self._lose(error)
+            self._on_write_error(error)
             return
         self._size += written
-        self._complained = False  # of a line that a full disk cuts short, the next attempt tells
+        self._warned = False  # if a full disk truncated the data, the next write reports it
 
     def close(self) -> None:
-        self._tell_left_out()
+        self._report_omitted()
         self.flush()
         self._end_file()
 
-    def _add(self, line: Line | LeftOut) -> None:
+    def _add(self, line: AccessLogLine | OmittedLines) -> None:
         if not self._lines:
             self._call_later(FLUSH_SECONDS, self.flush)
         data = _encode(line) + b"\n"
@@ -152,20 +152,23 @@ class AccessLog:
         if self._bytes >= FLUSH_BYTES:
             self.flush()
 
-    def _time(self) -> str:
-        """RFC 3339, in UTC. The text of a second is made once."""
+    def _format_time(self) -> str:
+        """RFC 3339, in UTC. Each second is formatted once."""
         now = self._wall()
         second = int(now)
-        if second != self._second:
-            self._tell_left_out()
-            self._second, self._text = second, datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        if second != self._last_second:
+            self._report_omitted()
+            self._last_second, self._last_second_text = (
+                second,
+                datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
+            )
             self._noted = 0
-        return f"{self._text}.{int((now - second) * 1000):03d}Z"
+        return f"{self._last_second_text}.{int((now - second) * 1000):03d}Z"
 
-    def _tell_left_out(self) -> None:
-        if self._left_out:
-            count, self._left_out = self._left_out, 0
-            self._add(LeftOut(f"{self._text}.999Z", count, self._gateway))
+    def _report_omitted(self) -> None:
+        if self._omitted:
+            count, self._omitted = self._omitted, 0
+            self._add(OmittedLines(f"{self._last_second_text}.999Z", count, self._gateway))
 
     def _rotate(self) -> None:
         if self._file is not None:
@@ -179,11 +182,11 @@ class AccessLog:
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._file).st_size
 
-    def _lose(self, error: OSError) -> None:
+    def _on_write_error(self, error: OSError) -> None:
         self._end_file()
-        if not self._complained:
-            log.warning("the access log %s cannot be written, and lines are lost: %s", self._path, error)
-            self._complained = True
+        if not self._warned:
+            log.warning("the access log %s cannot be written; lines are lost: %s", self._path, error)
+            self._warned = True
 
     def _end_file(self) -> None:
         if self._file is not None:
@@ -191,12 +194,12 @@ class AccessLog:
             self._file = None
 
 
-def _named(path: bytes) -> tuple[str, str, str]:
-    """What the URL asks for, also where there is no such thing."""
+def _names_in(path: bytes) -> tuple[str, str, str]:
+    """Returns namespace, model and version in the URL, even if they do not exist."""
     found = url_paths.find(path)
     if found is None or not found.model:
         return "", "", ""
-    return plain(found.namespace, LONGEST), plain(found.model, LONGEST), plain(found.version or "", LONGEST)
+    return sanitize(found.namespace, LONGEST), sanitize(found.model, LONGEST), sanitize(found.version or "", LONGEST)
 
 
 _encode = msgspec.json.Encoder().encode

@@ -1,7 +1,7 @@
-"""What all gateways of a plane have counted: this one as it is now, its siblings as they wrote it down last.
+"""The counts of all gateways of a plane: current for this gateway, as last written for its siblings.
 
-Each replaces its file (`protocol/gateway_files/counts.py`) once a second while anything changes, and removes it when
-it stops. The file of a sibling that is not alive is not shown: its successor begins to count anew, under the same name.
+Each gateway replaces its file (`protocol/gateway_files/counts.py`) once a second while anything changes, and removes it
+when it stops. Files of dead siblings are ignored: their successors count from zero under the same name.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from pathlib import Path
 import msgspec
 
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.telemetry.metrics import Metrics, served
+from mizzen.gateway.telemetry.counters import Metrics
+from mizzen.gateway.telemetry.metrics import queue_counts
 from mizzen.protocol.gateway_files import counts, status_files
-from mizzen.protocol.gateway_files.counts import Counts, GraphNode, Traced
-from mizzen.telemetry.exporter import Sent
+from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts, TraceCounts
+from mizzen.telemetry.exporter import ExportCounts
 
-SECONDS = 1.0
-"""Between two looks at whether anything has changed."""
+WRITE_SECONDS = 1.0
+"""Interval between two checks for changes."""
 
 log = logging.getLogger(__name__)
 
 
-class Census:
+class SiblingCounts:
     def __init__(
         self,
         folder: Path,
@@ -35,11 +36,11 @@ class Census:
         *,
         wall: Callable[[], float],
         call_later: Callable[[float, Callable[[], None]], object],
-        traced: Sent | None = None,
-        graphs: Callable[[], list[GraphNode]] = list,
+        traced: ExportCounts | None = None,
+        graphs: Callable[[], list[GraphNodeCounts]] = list,
     ) -> None:
-        """`gateway` is the name of this process. `traced`: what became of requests that are. `graphs`: what happened
-        at their nodes."""
+        """`gateway`: the name of this process. `traced`: counts of exported traces. `graphs`: returns the counts of
+        graph nodes."""
         self._folder = folder
         self._gateway = gateway
         self._metrics = metrics
@@ -49,23 +50,23 @@ class Census:
         self._graphs = graphs
         self._call_later = call_later
         self._start = wall()
-        self._written: Counts | None = None
-        self._complained = False
+        self._last_written: Counts | None = None
+        self._warned = False
         self._stopped = False
 
     def start(self) -> None:
-        """Write, at once and then whenever something has changed."""
+        """Writes the counts at once, and again whenever they have changed."""
         if self._stopped:
             return
         self._write()
-        self._call_later(SECONDS, self.start)
+        self._call_later(WRITE_SECONDS, self.start)
 
     def stop(self) -> None:
         self._stopped = True
         status_files.remove(self._folder, self._gateway)
 
-    def own(self) -> Counts:
-        """As it is now."""
+    def own_counts(self) -> Counts:
+        """Returns the current counts of this gateway."""
         times = os.times()
         queues = sorted(self._queues(), key=lambda queue: (queue.server.id, queue.server.version))
         return Counts(
@@ -75,46 +76,46 @@ class Census:
             at=self._wall(),
             cpu_seconds=times.user + times.system,
             resident_bytes=_resident_bytes(),
-            requests=self._metrics.requests(),
-            served=[served(queue) for queue in queues],
+            requests=self._metrics.request_counts(),
+            served=[queue_counts(queue) for queue in queues],
             refused=dict(self._metrics.refused),
-            traced=None if self._traced is None else Traced(self._traced.sent, self._traced.lost),
-            feedback=self._metrics.feedback(),
-            judged=self._metrics.accuracy(),
+            traced=None if self._traced is None else TraceCounts(self._traced.sent, self._traced.lost),
+            feedback=self._metrics.reward_counts(),
+            judged=self._metrics.accuracy_counts(),
             graphs=self._graphs(),
         )
 
-    def all(self) -> list[Counts]:
-        """Of all living gateways, by name."""
+    def all_counts(self) -> list[Counts]:
+        """Returns the counts of all living gateways, sorted by name."""
         others = [
-            each for each in counts.read(self._folder) if each.gateway != self._gateway and status_files.lives(each)
+            each for each in counts.read(self._folder) if each.gateway != self._gateway and status_files.is_alive(each)
         ]
-        return sorted([self.own(), *others], key=lambda each: each.gateway)
+        return sorted([self.own_counts(), *others], key=lambda each: each.gateway)
 
     def _write(self) -> None:
-        now = self.own()
-        if self._written is not None and _same(self._written, now):
+        now = self.own_counts()
+        if self._last_written is not None and _is_same(self._last_written, now):
             return
         try:
             counts.write(self._folder, now)
         except OSError as error:
-            if not self._complained:
-                log.warning("what is counted cannot be written to %s: %s", self._folder, error)
-                self._complained = True
+            if not self._warned:
+                log.warning("counts cannot be written to %s: %s", self._folder, error)
+                self._warned = True
             return
-        self._written = now
-        self._complained = False
+        self._last_written = now
+        self._warned = False
 
 
-def _same(before: Counts, now: Counts) -> bool:
-    """But for what changes by itself: the time, and what looking at it costs."""
+def _is_same(before: Counts, now: Counts) -> bool:
+    """Ignores fields that change by themselves: the time, and the CPU and memory that a check uses."""
     return now == msgspec.structs.replace(
         before, at=now.at, cpu_seconds=now.cpu_seconds, resident_bytes=now.resident_bytes
     )
 
 
 def _resident_bytes() -> int:
-    """0 where there is no /proc."""
+    """Returns 0 if there is no /proc."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except FileNotFoundError:

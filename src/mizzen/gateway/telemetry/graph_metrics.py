@@ -1,38 +1,38 @@
-"""What happens at the nodes of graphs, as families of Prometheus."""
+"""Prometheus metrics of graph nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
 from mizzen.graph import diversity
-from mizzen.protocol.gateway_files.counts import Counts, GraphNode
-from mizzen.protocol.prometheus_text import Family, Labels, Sample
+from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts
+from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
 
 OK = 200
 
-Sees = Callable[[str, str], bool]
-Row = tuple[Labels, GraphNode]
+IsVisible = Callable[[str, str], bool]
+Row = tuple[Labels, GraphNodeCounts]
 
 
-def families(gateways: Sequence[Counts], sees: Sees) -> Iterator[Family]:
-    """Nothing where there are no graphs that whoever asks may see."""
+def metric_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterator[MetricFamily]:
+    """Yields nothing if the caller may see no graph."""
     rows: list[Row] = [
         ((("gateway", each.gateway), *_labels(of)), of)
         for each in gateways
         for of in each.graphs
-        if sees(of.namespace, of.graph)
+        if is_visible(of.namespace, of.graph)
     ]
     if rows:
-        yield from _of_nodes(rows)
-        yield from _of_choices(rows)
-        yield from _of_shadows(rows)
-        yield from _of_ensembles(rows)
+        yield from _node_families(rows)
+        yield from _routing_families(rows)
+        yield from _shadow_families(rows)
+        yield from _ensemble_families(rows)
 
 
-def _of_nodes(rows: Sequence[Row]) -> Iterator[Family]:
+def _node_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_node_messages_total"
     ran = [Sample(name, labels, of.ran) for labels, of in rows]
-    yield Family(name, "counter", "Messages that a node of a graph had.", ran)
+    yield MetricFamily(name, "counter", "Messages that reached a node of a graph.", ran)
     name = "mizzen_graph_node_calls_total"
     calls = [
         Sample(name, (*labels, ("code", str(code))), count)
@@ -40,38 +40,39 @@ def _of_nodes(rows: Sequence[Row]) -> Iterator[Family]:
         for code, count in sorted({OK: of.answered, **of.codes}.items())
         if count
     ]
-    yield Family(name, "counter", "Calls of what implements a node, by code.", calls)
+    yield MetricFamily(name, "counter", "Calls of the implementation of a node, by code.", calls)
     name = "mizzen_graph_node_seconds_total"
     seconds = [Sample(name, labels, of.seconds) for labels, of in rows if of.answered]
-    yield Family(name, "counter", "How long those took that were answered with 200.", seconds)
+    yield MetricFamily(name, "counter", "Time that calls with code 200 took.", seconds)
 
 
-def _of_choices(rows: Sequence[Row]) -> Iterator[Family]:
+def _routing_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_routed_total"
     routed = [
         Sample(name, (*labels, ("child", child)), count)
         for labels, of in rows
         for child, count in sorted(of.chosen.items())
     ]
-    yield Family(name, "counter", "Messages that the route of a node sent, by child.", routed)
+    yield MetricFamily(name, "counter", "Messages that the route of a node sent, by child.", routed)
     name = "mizzen_graph_selection_entropy"
-    nodes: dict[Labels, list[GraphNode]] = {}
+    nodes: dict[Labels, list[GraphNodeCounts]] = {}
     for _, of in rows:
         nodes.setdefault(_labels(of), []).append(of)
     spread = [
         Sample(name, labels, entropy)
         for labels, of_node in nodes.items()
-        if (entropy := diversity.entropy(diversity.joined([of.chosen for of in of_node]).values())) is not None
+        if (entropy := diversity.normalized_entropy(diversity.sum_choices([of.chosen for of in of_node]).values()))
+        is not None
     ]
-    yield Family(
+    yield MetricFamily(
         name,
         "gauge",
-        "Of all choices of a route, in all gateways: 1 when all children are taken alike, 0 when always the same is.",
+        "Entropy of a route's choices in all gateways: 1 if children are chosen equally, 0 if always the same one.",
         spread,
     )
 
 
-def _of_shadows(rows: Sequence[Row]) -> Iterator[Family]:
+def _shadow_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     shadows = [(labels, of) for labels, of in rows if of.shadowed]
     if not shadows:
         return
@@ -81,24 +82,24 @@ def _of_shadows(rows: Sequence[Row]) -> Iterator[Family]:
         for labels, of in shadows
         for code, count in sorted(of.shadowed.items())
     ]
-    yield Family(name, "counter", "Copies of requests that a shadow got, by code.", calls)
+    yield MetricFamily(name, "counter", "Copies of requests sent to a shadow, by code.", calls)
     name = "mizzen_graph_shadow_seconds_total"
     seconds = [Sample(name, labels, of.shadow_seconds) for labels, of in shadows]
-    yield Family(name, "counter", "How long those took.", seconds)
+    yield MetricFamily(name, "counter", "Time that calls of a shadow took.", seconds)
     name = "mizzen_graph_shadow_compared_total"
     compared = [
         Sample(name, (*labels, ("result", result)), count)
         for labels, of in shadows
         for result, count in (("agreed", of.agreed), ("differed", of.differed))
     ]
-    yield Family(name, "counter", "Answers of a shadow that were compared with the one that was given.", compared)
+    yield MetricFamily(name, "counter", "Answers of a shadow that were compared with the caller's answer.", compared)
 
 
-def _of_ensembles(rows: Sequence[Row]) -> Iterator[Family]:
+def _ensemble_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_partial_total"
     partial = [Sample(name, labels, of.partial) for labels, of in rows if of.partial]
     if partial:
-        yield Family(name, "counter", "Merges of less than was to come.", partial)
+        yield MetricFamily(name, "counter", "Merges with missing members.", partial)
     name = "mizzen_graph_disagreement"
     pairs = [
         Sample(f"{name}{part}", (*labels, ("one", one), ("other", other)), value)
@@ -107,9 +108,9 @@ def _of_ensembles(rows: Sequence[Row]) -> Iterator[Family]:
         for part, value in (("_sum", total), ("_count", count))
     ]
     if pairs:
-        help_ = "How far two members of an ensemble differed on the same requests: from 0, when they agree, to 1."
-        yield Family(name, "summary", help_, pairs)
+        help_ = "Difference between two members of an ensemble on the same requests, from 0 (they agree) to 1."
+        yield MetricFamily(name, "summary", help_, pairs)
 
 
-def _labels(of: GraphNode) -> Labels:
+def _labels(of: GraphNodeCounts) -> Labels:
     return ("namespace", of.namespace), ("graph", of.graph), ("node", of.node)

@@ -1,106 +1,43 @@
-"""Which requests are traced, and the spans that come of one: the request itself, its wait, its call of the model.
+"""Trace sampling, and the recording of one request: the request itself, its wait, its call of the model.
 
-A request is traced when its caller's trace is (`traceparent` with the flag sampled), or, where it brings none, by
-chance. What is measured is kept in a Recording, which travels with the request (`Options.trace`); spans are made of it
-afterwards, by the thread that sends them. Nothing here runs for a request that is not traced but one comparison.
+A request is traced if its `traceparent` has the sampled flag, or at random if it has no `traceparent`. Measurements
+are kept in a Recording, which travels with the request (`RequestHead.trace`). The thread that exports spans builds them
+from it later. A request that is not traced costs one comparison.
 
-    POST /v2/models/{model}/infer       the gateway's, until the answer is written
-      queue                             until a replica was sent it; once for each time it was
-      predict                           in the model, as its runtime measured it; what the model traces is below this
+    POST /v2/models/{model}/infer       in the gateway, until the answer is written
+      queue                             until it was sent to a replica; one for each attempt
+      predict                           in the model, as its runtime measured it; the model's own spans are below
 
-What they look like is in `spans`.
+`spans` builds them.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from mizzen.gateway.inference.protocols import Options
-from mizzen.gateway.request.request_ids import Trace
+from mizzen.gateway.request.head import RequestHead
+from mizzen.gateway.request.trace_context import Attempt, Recording, Trace, traceparent
 from mizzen.telemetry.otlp import Context
 
-MOST_LINKS = 32
-"""From one call of the model to the others of its batch."""
-MOST_PATH = 1024
-"""Bytes of a path that are kept."""
+MAX_LINKS = 32
+"""Links from one model call to the others in its batch."""
+MAX_PATH = 1024
+"""Bytes of a path that are recorded."""
 
 
-class Times(NamedTuple):
-    """What a runtime says of a batch, in microseconds; 0 where it says nothing."""
-
-    before: int = 0
-    """Reading it."""
-    after: int = 0
-    """Writing the answers."""
-    merged: int = 0
-    """Requests that it answered at once, those of other gateways among them."""
-
-
-class Run:
-    """One time that a request was sent to a replica."""
-
-    __slots__ = (
-        "_clock", "batch", "ended", "fault", "id", "links", "pid", "seconds", "sent", "server", "times", "wait_id",
-        "waited_from",
-    )  # fmt: skip
-
-    def __init__(self, wait_id: bytes, id_: bytes, waited_from: float, sent: float, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.wait_id = wait_id
-        self.id = id_
-        """Of the span of its wait, and of that of the call."""
-        self.waited_from = waited_from
-        self.sent = sent
-        self.ended: float | None = None
-        self.seconds = 0.0
-        """In the model."""
-        self.times = Times()
-        self.server = ""
-        self.pid = self.batch = 0
-        """Of the replica, and how many calls it was sent at once."""
-        self.links: Sequence[Context] = ()
-        self.fault: str | None = None
-
-    def answered(self, seconds: float, times: Times) -> None:
-        """`seconds`: in the model."""
-        self.ended, self.seconds, self.times = self._clock(), seconds, times
-
-    def lost(self) -> None:
-        self.ended, self.fault = self._clock(), "the process was lost"
-
-
-class Recording:
-    """What is known of a request that is traced."""
-
-    __slots__ = ("id", "parent", "runs", "trace", "tracer")
-
-    def __init__(self, tracer: Tracer, trace: bytes, id_: bytes, parent: bytes) -> None:
-        self.tracer = tracer
-        self.trace = trace
-        self.id = id_
-        self.parent = parent
-        """Empty: the trace begins here."""
-        self.runs: list[Run] = []
-
-    @property
-    def passed_on(self) -> str:
-        """The `traceparent` that the model is told: what it traces is below its call."""
-        return traceparent(self.trace, self.runs[-1].id)
-
-
-class Ended(NamedTuple):
-    """A request that was traced, with all that its spans are made of."""
+class TracedRequest(NamedTuple):
+    """A finished traced request, with everything that its spans need."""
 
     recording: Recording
-    options: Options
+    head: RequestHead
     request_id: bytes
     code: int
     began: float
     ended: float
     wall: float
-    """The time of its end, in seconds since 1970: the others are by a clock that only measures."""
+    """When it ended, in seconds since 1970; the other times are monotonic."""
     bytes_in: int
     bytes_out: int
     served: tuple[str, str, str] | None
@@ -109,67 +46,69 @@ class Ended(NamedTuple):
 class Tracer:
     def __init__(
         self,
-        put: Callable[[Ended], None],
+        put: Callable[[TracedRequest], None],
         share: float,
         *,
         rng: random.Random,
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`put` takes what has ended. `share`: of requests that bring no trace."""
+        """`put` receives finished requests. `share`: of requests without a `traceparent`."""
         self._put = put
         self._share = share
         self._rng = rng
         self._clock = clock
         self._wall = wall
 
-    def begun(self, options: Options) -> Options:
-        """Those of a request for a model, with a recording if it is traced."""
-        trace = options.trace
+    def start(self, head: RequestHead) -> RequestHead:
+        """Returns the head of a request to a model, with a recording if it is traced."""
+        trace = head.trace
         if trace is None:
             if self._rng.random() >= self._share:
-                return options
-            recording = Recording(self, self._rng.randbytes(16), self._rng.randbytes(8), b"")
+                return head
+            recording = Recording(self.start_attempts, self._rng.randbytes(16), self._rng.randbytes(8), b"")
             state = ""
         elif trace.sampled and trace.recording is None:
-            recording = self._recording(trace)
+            recording = self._start_recording(trace)
             state = trace.state
         else:
-            return options
-        return options._replace(trace=Trace(traceparent(recording.trace, recording.id), state, recording))
+            return head
+        return head._replace(trace=Trace(traceparent(recording.trace, recording.id), state, recording))
 
-    def sent(self, recorded: Iterable[tuple[Recording, float]], server: str, pid: int, batch: int) -> list[Run]:
-        """A batch of so many goes to a replica. `recorded`: those of it that are traced, and when they began."""
+    def start_attempts(
+        self, recorded: Iterable[tuple[Recording, float]], server: str, pid: int, batch: int
+    ) -> list[Attempt]:
+        """Records that a batch of `batch` calls is sent. `recorded`: its traced requests, and when they began."""
         now, new = self._clock(), self._rng.randbytes
-        runs: list[Run] = []
+        attempts: list[Attempt] = []
         contexts: list[Context] = []
         for of, began in recorded:
-            run = Run(new(8), new(8), of.runs[-1].ended or now if of.runs else began, now, self._clock)
-            run.server, run.pid, run.batch = server, pid, batch
-            of.runs.append(run)
-            runs.append(run)
-            contexts.append((of.trace, run.id))
-        if len(runs) > 1:
-            for place, run in enumerate(runs):
-                run.links = [*contexts[:place], *contexts[place + 1 :]][:MOST_LINKS]
-        return runs
+            attempt = Attempt(new(8), new(8), of.attempts[-1].ended or now if of.attempts else began, now, self._clock)
+            attempt.server, attempt.pid, attempt.batch = server, pid, batch
+            of.attempts.append(attempt)
+            attempts.append(attempt)
+            contexts.append((of.trace, attempt.id))
+        if len(attempts) > 1:
+            for place, attempt in enumerate(attempts):
+                attempt.links = [*contexts[:place], *contexts[place + 1 :]][:MAX_LINKS]
+        return attempts
 
-    def ended(
-        self, options: Options, request_id: bytes, code: int, *, began: float, now: float, bytes_in: int,
+    def finish(
+        self, head: RequestHead, request_id: bytes, code: int, *, began: float, now: float, bytes_in: int,
         bytes_out: int, served: tuple[str, str, str] | None,
     ) -> None:  # fmt: skip
-        """Whatever it was: also what reached no model, where its caller traces it."""
-        trace = options.trace
+        """Exports any request that its caller traces, even if it reached no model."""
+        trace = head.trace
         if trace is None or not trace.sampled:
             return
-        recording = trace.recording or self._recording(trace)
-        # Thousands may wait to be sent: nothing is kept with them that is as long as who was refused liked.
-        options = options._replace(path=options.path[:MOST_PATH], timeout_ms=None, header_length=None)
-        self._put(Ended(recording, options, request_id, code, began, now, self._wall(), bytes_in, bytes_out, served))
+        recording = trace.recording or self._start_recording(trace)
+        # Thousands may wait for export: keep nothing whose length a refused caller can choose.
+        head = head._replace(path=head.path[:MAX_PATH], timeout_ms=None, header_length=None)
+        self._put(
+            TracedRequest(recording, head, request_id, code, began, now, self._wall(), bytes_in, bytes_out, served)
+        )
 
-    def _recording(self, trace: Trace) -> Recording:
-        return Recording(self, bytes.fromhex(trace.id), self._rng.randbytes(8), bytes.fromhex(trace.parent[36:52]))
-
-
-def traceparent(trace: bytes, span: bytes) -> str:
-    return f"00-{trace.hex()}-{span.hex()}-01"
+    def _start_recording(self, trace: Trace) -> Recording:
+        return Recording(
+            self.start_attempts, bytes.fromhex(trace.id), self._rng.randbytes(8), bytes.fromhex(trace.parent[36:52])
+        )

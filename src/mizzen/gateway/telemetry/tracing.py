@@ -1,4 +1,4 @@
-"""Tracing as a whole: which requests are (`traces`), and the thread that sends what comes of it."""
+"""Tracing of a gateway: the tracer (`trace_recording`), and the thread that exports its spans."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import mizzen
-from mizzen.gateway.telemetry.spans import spans
-from mizzen.gateway.telemetry.trace_recording import Ended, Tracer
+from mizzen.gateway.telemetry.spans import build_spans
+from mizzen.gateway.telemetry.trace_recording import TracedRequest, Tracer
 from mizzen.telemetry import otlp
 from mizzen.telemetry.destination import Destination
-from mizzen.telemetry.exporter import Exporter, Sent
+from mizzen.telemetry.exporter import ExportCounts, Exporter
 
 FLUSH_SECONDS = 0.5
-"""How long a stop waits for spans to be sent."""
+"""How long shutdown waits for the export of spans."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TracingConfig:
     """Which requests are traced, and where their spans go."""
 
     destination: Destination
     share: float
-    """Of requests that bring no trace; those whose callers trace them always are."""
+    """Of requests without a `traceparent`; requests that their callers trace are always traced."""
 
 
 class Tracing:
     def __init__(
         self,
-        traced: Traced,
+        config: TracingConfig,
         gateway: str,
         *,
         secure: bool,
@@ -42,30 +42,30 @@ class Tracing:
         clock: Callable[[], float],
         wall: Callable[[], float],
     ) -> None:
-        """`gateway` is the name of this process. `secure`: it is asked by TLS."""
+        """`gateway`: the name of this process. `secure`: it serves over TLS."""
         host = socket.gethostname()
         resource: dict[str, otlp.Value] = {
             "service.version": mizzen.__version__, "service.instance.id": f"{host}/{gateway}", "host.name": host,
-            "process.pid": os.getpid(), **traced.destination.resource,
+            "process.pid": os.getpid(), **config.destination.resource,
         }  # fmt: skip
 
-        def encode(requests: Sequence[Ended]) -> bytes:
-            made = (span for request in requests for span in spans(request, "https" if secure else "http"))
-            return otlp.request(resource, ("mizzen", mizzen.__version__), made)
+        def encode(requests: Sequence[TracedRequest]) -> bytes:
+            exported = (span for request in requests for span in build_spans(request, "https" if secure else "http"))
+            return otlp.encode_request(resource, ("mizzen", mizzen.__version__), exported)
 
-        self._traced = traced
-        self._exporter = Exporter(traced.destination, encode)
-        self.tracer = Tracer(self._exporter.put, traced.share, rng=rng, clock=clock, wall=wall)
+        self._config = config
+        self._exporter = Exporter(config.destination, encode)
+        self.tracer = Tracer(self._exporter.put, config.share, rng=rng, clock=clock, wall=wall)
 
     @property
-    def counts(self) -> Sent:
+    def counts(self) -> ExportCounts:
         return self._exporter.counts
 
     def start(self) -> None:
         self._exporter.start()
         log.info(
-            "traces: requests of callers who trace them, and %.3g%% of the others, to %s",
-            100 * self._traced.share, self._traced.destination.url,
+            "traces: requests that their callers trace, and %.3g%% of the others, are exported to %s",
+            100 * self._config.share, self._config.destination.url,
         )  # fmt: skip
 
     def close(self) -> None:

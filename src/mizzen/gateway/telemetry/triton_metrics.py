@@ -1,10 +1,9 @@
-"""GET /metrics/triton: the same counts under the names that Triton gives them, for dashboards and tools made for it.
+"""GET /metrics/triton: the same counts under Triton's names, for dashboards and tools that are made for Triton.
 
-A path of its own: who does not ask for it pays nothing, and no series is there twice. Meanings and units are Triton's;
-requests count for the model that answers, whatever name they came by. Each gateway has its label: were they added up,
-the sum would shrink when one of them starts anew, and Prometheus would count the rest a second time. What Triton calls
-an inference is a row there; here it is a request, however many rows it has, so that the average batch is one of
-requests.
+It is a separate path, so that planes without such tools pay nothing and no series appears twice. Meanings and units
+are Triton's. Requests count for the model that answers, whichever name they came by. Each gateway has its label: a sum
+would shrink when one gateway restarts, and Prometheus would count the rest a second time. Triton counts an inference
+per row; here it is a request with any number of rows, so the average batch size is in requests.
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mizzen.gateway.inference.calls import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
-from mizzen.gateway.telemetry.metrics import GONE, Sees
+from mizzen.gateway.queueing.call import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
+from mizzen.gateway.telemetry.counters import GONE
+from mizzen.gateway.telemetry.metrics import IsVisible
 from mizzen.protocol import prometheus_text
-from mizzen.protocol.gateway_files.counts import Counts, Requests, Served
-from mizzen.protocol.prometheus_text import Family, Labels, Sample
+from mizzen.protocol.gateway_files.counts import Counts, RequestCounts, ServerCounts
+from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
 
 REASONS = {UNAVAILABLE: "REJECTED", EXPIRED: "REJECTED", GONE: "CANCELED", FAILED: "BACKEND", LOST: "BACKEND"}
 OTHER = "OTHER"
@@ -24,7 +24,7 @@ OTHER = "OTHER"
 
 @dataclass(slots=True)
 class _Sums:
-    """Of one version of a model, in one gateway."""
+    """The sums for one version of a model in one gateway."""
 
     succeeded: int = 0
     succeeded_seconds: float = 0.0
@@ -37,10 +37,10 @@ class _Sums:
     written: float = 0.0
     pending: int = 0
     hits: int | None = None
-    """In the cache; None: there is none."""
+    """Cache hits; None if there is no cache."""
     misses: int = 0
 
-    def add_requests(self, of: Requests) -> None:
+    def add_requests(self, of: RequestCounts) -> None:
         for code, count in of.codes.items():
             if code == OK:
                 self.succeeded += count
@@ -48,7 +48,7 @@ class _Sums:
                 self.failed[REASONS.get(code, OTHER)] += count
         self.succeeded_seconds += of.seconds - of.failed_seconds
 
-    def add_served(self, of: Served) -> None:
+    def add_served(self, of: ServerCounts) -> None:
         self.inferences += of.batch_items
         self.batches += sum(of.sizes)
         self.waited += of.waited_seconds
@@ -93,46 +93,46 @@ _COUNTERS: tuple[tuple[str, str, Callable[[_Sums], int]], ...] = (
 )
 
 
-def render(gateways: Sequence[Counts], sees: Sees) -> bytes:
-    return prometheus_text.render(_families(_added_up(gateways, sees)))
+def render(gateways: Sequence[Counts], is_visible: IsVisible) -> bytes:
+    return prometheus_text.render(_families(_sum_by_version(gateways, is_visible)))
 
 
-def _added_up(gateways: Sequence[Counts], sees: Sees) -> list[tuple[Labels, _Sums]]:
+def _sum_by_version(gateways: Sequence[Counts], is_visible: IsVisible) -> list[tuple[Labels, _Sums]]:
     sums: dict[Labels, _Sums] = {}
     for each in gateways:
-        for asked in each.requests:
-            if sees(asked.namespace, asked.model):
-                labels = _labels(each, asked.of or asked.model, asked.version, asked.namespace)
-                sums.setdefault(labels, _Sums()).add_requests(asked)
+        for row in each.requests:
+            if is_visible(row.namespace, row.model):
+                labels = _labels(each, row.of or row.model, row.version, row.namespace)
+                sums.setdefault(labels, _Sums()).add_requests(row)
         for of in each.served:
             namespace, name = of.server.split("/", 1)
-            if sees(namespace, name):
+            if is_visible(namespace, name):
                 sums.setdefault(_labels(each, of.model or name, of.version, namespace), _Sums()).add_served(of)
     return sorted(sums.items(), key=lambda item: item[0])
 
 
-def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[Family]:
+def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[MetricFamily]:
     for name, help_, value in _COUNTERS:
-        yield Family(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+        yield MetricFamily(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
     name = "nv_inference_request_failure"
     failed = [
         Sample(name, (*labels, ("reason", reason)), count) for labels, of in rows for reason, count in of.failed.items()
     ]
-    yield Family(name, "counter", "Number of failed inference requests.", failed)
+    yield MetricFamily(name, "counter", "Number of failed inference requests.", failed)
     name = "nv_inference_pending_request_count"
     pending = [Sample(name, labels, of.pending) for labels, of in rows]
-    yield Family(name, "gauge", "Number of requests that wait for their execution.", pending)
+    yield MetricFamily(name, "gauge", "Number of requests that wait for their execution.", pending)
     cached = [(labels, of.hits, of.misses) for labels, of in rows if of.hits is not None]
     name = "nv_cache_num_hits_per_model"
     hits = [Sample(name, labels, count) for labels, count, _ in cached]
-    yield Family(name, "counter", "Number of response cache hits.", hits)
+    yield MetricFamily(name, "counter", "Number of response cache hits.", hits)
     name = "nv_cache_num_misses_per_model"
     misses = [Sample(name, labels, count) for labels, _, count in cached]
-    yield Family(name, "counter", "Number of response cache misses.", misses)
+    yield MetricFamily(name, "counter", "Number of response cache misses.", misses)
 
 
 def _labels(of: Counts, model: str, version: str, namespace: str) -> Labels:
-    """Triton knows neither namespaces nor gateways: its queries leave out what they do not know."""
+    """Adds namespace and gateway, which Triton lacks: queries made for Triton ignore unknown labels."""
     return ("model", model), ("version", version), ("namespace", namespace), ("gateway", of.gateway)
 
 

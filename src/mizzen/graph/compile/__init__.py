@@ -1,1 +1,1 @@
-"""Resources -> Table: compiling models and graphs into the plans that gateways run. Pure."""
+"""Compiles models and graphs into the Table of plans that gateways run. Pure."""

@@ -1,5 +1,4 @@
-"""What Plans of models and of graphs have in common: addresses of replicas, default answers, what is kept for feedback;
-and what a compiled graph is called. Pure."""
+"""Parts that the Plans of models and of graphs share: replica addresses, default answers and record limits. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from mizzen.errors import Invalid
-from mizzen.graph.table_types import Constant, Kept
+from mizzen.graph.table_types import ConstantOutput, RecordLimits
 from mizzen.kinds.parts import tensors
 from mizzen.kinds.parts.tensors import Tensor
 from mizzen.kinds.schema.resource import Resource
@@ -15,11 +14,11 @@ from mizzen.kinds.serving import Feedback
 from mizzen.kinds.text import durations
 from mizzen.kinds.workload import WorkloadSpec, WorkloadStatus
 
-UNKNOWN: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+NO_SHAPES: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
 
 def addresses_of(workload: Resource) -> tuple[str, ...]:
-    """Of every replica with a future: one that restarts comes back at its address, so gateways may wait there."""
+    """Return the address of every replica that has not failed. A restarted replica keeps its address."""
     if workload.deleting:
         return ()
     replicas = sorted(WorkloadStatus.of(workload).replicas, key=lambda replica: replica.index)
@@ -31,12 +30,11 @@ def addresses_of(workload: Resource) -> tuple[str, ...]:
 
 
 def constants_of(
-    answer: Iterable[Tensor] | None, shapes: Mapping[str, tuple[int, ...]] = UNKNOWN
-) -> tuple[Constant, ...]:
-    """A default answer. Rows are repeated where the output is known to have one for each of the request, or nothing is
-    known of it."""
+    answer: Iterable[Tensor] | None, shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES
+) -> tuple[ConstantOutput, ...]:
+    """Return a default answer. Its row is repeated if the output has one row per request row, or has no known shape."""
     return tuple(
-        Constant(
+        ConstantOutput(
             name=tensor.name,
             datatype=tensor.datatype,
             shape=tensor.shape,
@@ -47,14 +45,15 @@ def constants_of(
     )
 
 
-def kept_of(resource: Resource, feedback: Feedback | None) -> Kept | None:
-    """The bounds of what is kept so that feedback finds what answered."""
+def record_limits_of(resource: Resource, feedback: Feedback | None) -> RecordLimits | None:
+    """Return the limits of the records that match feedback to answers; None without feedback."""
     if feedback is None:
         return None
-    return Kept(uid=resource.meta.uid, max_bytes=feedback.max_bytes, max_seconds=durations.seconds(feedback.max_age))
+    return RecordLimits(
+        uid=resource.meta.uid, max_bytes=feedback.max_bytes, max_seconds=durations.seconds(feedback.max_age)
+    )
 
 
 def graph_mark(uid: str, generation: int) -> str:
-    """What a graph was compiled to, by this generation, for who keeps account of what gateways know: it stands there
-    where addresses stand for processes."""
+    """Name a compiled generation of a graph, where the plane tracks what gateways know: graphs have no addresses."""
     return f"graph:{uid}@{generation}"

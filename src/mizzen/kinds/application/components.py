@@ -1,4 +1,4 @@
-"""Components of an Application. Each type is a module with typed parameters; the table is the one lookup of them."""
+"""Components of an Application. Each type is a module with typed parameters, listed in one table."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from mizzen.kinds.application.training import (
 )
 from mizzen.kinds.application.traits import Trait
 from mizzen.kinds.parts import typed_properties
-from mizzen.kinds.parts.typed_properties import Type, Typed, repeated
+from mizzen.kinds.parts.typed_properties import ModuleType, TypedPart, repeat_faults
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import name_fault
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 Family = Literal["training", "serving", "terraform", "helm"]
-"""What a component is for, and so which steps can apply it."""
+"""The purpose of a component, which decides which steps can apply it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ComponentType(Type):
+class ComponentType(ModuleType):
     family: Family = "serving"
 
 
@@ -49,30 +49,32 @@ TYPES: tuple[ComponentType, ...] = (
 )  # fmt: skip
 
 
-class Component(Typed):
+class Component(TypedPart):
     """One part of an application, such as a training job, a service or a bucket."""
 
     noun: ClassVar[str] = "component"
-    types: ClassVar[tuple[Type, ...]] = TYPES
+    types: ClassVar[tuple[ModuleType, ...]] = TYPES
 
-    name: str = Field(description="Its name, unique in the application. What it serves is called by this name.")
-    traits: Annotated[tuple[Trait, ...], Most(256)] = Field(
-        (), description="What is attached to it, such as an exporter of metrics."
+    name: str = Field(
+        description="The name of the component, unique in the application. A serving component serves this name."
     )
-    depends_on: Annotated[tuple[str, ...], Most(256)] = Field(
-        (), description="Components that must be healthy before it is applied, when there is no workflow."
+    traits: Annotated[tuple[Trait, ...], MaxItems(256)] = Field(
+        (), description="Traits of the component, such as a metrics exporter."
+    )
+    depends_on: Annotated[tuple[str, ...], MaxItems(256)] = Field(
+        (), description="Components that must be healthy before this one is applied, if there is no workflow."
     )
     module: str | None = Field(
         None, min_length=1,
-        description="A Terraform module of one's own, by path or address; `properties` are then its variables.",
+        description="Your own Terraform module, by path or address; `properties` are then its variables.",
     )  # fmt: skip
     deletion_policy: Literal["Keep", "Delete"] = Field(
-        "Keep", description="What becomes of infrastructure when the object is deleted."
+        "Keep", description="What happens to infrastructure when the object is deleted."
     )
 
     @property
     def family(self) -> Family | None:
-        """None when the type is unknown."""
+        """None if the type is unknown."""
         known = typed_properties.find(TYPES, self.type)
         return known.family if known else None
 
@@ -81,10 +83,10 @@ class Component(Typed):
         if fault:
             yield fault
         places = [(f"{at}.traits[{index}].name", one.name) for index, one in enumerate(self.traits)]
-        yield from repeated(places, "trait")
+        yield from repeat_faults(places, "trait")
         yield from self._infrastructure_faults(at)
         if self.module is not None and self.family == "terraform":
-            return  # its variables are known to the module alone
+            return  # only the module knows its variables
         yield from super().check(at, context)
         properties = self.readable_properties
         if isinstance(properties, ServingProperties | TrainingProperties):
@@ -94,6 +96,8 @@ class Component(Typed):
     def _infrastructure_faults(self, at: str) -> Iterator[Fault]:
         if self.module is not None and self.family not in ("terraform", None):
             made = ", ".join(type_.name for type_ in TYPES if type_.family == "terraform")
-            yield Fault(f"{at}.module", f"only what Terraform makes has a module: {made}")
+            yield Fault(f"{at}.module", f"only components that Terraform creates have a module: {made}")
         if "deletion_policy" in self.model_fields_set and self.family in ("training", "serving"):
-            yield Fault(f"{at}.deletionPolicy", "only infrastructure has one; this is deleted with the application")
+            yield Fault(
+                f"{at}.deletionPolicy", "only infrastructure has one; this component is deleted with the application"
+            )

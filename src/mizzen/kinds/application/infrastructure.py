@@ -1,4 +1,4 @@
-"""Properties of the components that prepare infrastructure: clusters, buckets, charts."""
+"""Properties of infrastructure components: clusters, buckets, charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part, name_fault
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 _BUCKET = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]")
 _CHARTS_WITHOUT_REPO = ("oci://", "http://", "https://", "/", "./", "../")
@@ -20,65 +20,70 @@ _CHARTS_WITHOUT_REPO = ("oci://", "http://", "https://", "/", "./", "../")
 def _bucket(name: str) -> str:
     if not _BUCKET.fullmatch(name):
         raise ValueError(
-            f"{name[:100]!r} is no name of a bucket: 3 to 63 lower-case letters, digits, '-' and '.', no mark at an end"
+            f"{name[:100]!r} is not a bucket name; expected 3 to 63 lower-case letters, digits, '-' and '.', with a "
+            "letter or digit at both ends"
         )
     return name
 
 
 class ClusterProperties(Part):
-    """A Kubernetes cluster, made by Terraform or there already."""
+    """A Kubernetes cluster, created by Terraform or existing."""
 
-    provider: Literal["alibaba", "existing"] = Field(description="Who runs it; `existing` is there already.")
-    resource: Literal["ACK", "ASK"] | None = Field(None, description="With alibaba: managed (ACK) or serverless (ASK).")
+    provider: Literal["alibaba", "existing"] = Field(
+        description="The provider; `existing` means a cluster that already exists."
+    )
+    resource: Literal["ACK", "ASK"] | None = Field(
+        None, description="With `alibaba`: managed (ACK) or serverless (ASK)."
+    )
     version: str | None = Field(None, description="The version of Kubernetes, such as `v1.20`.")
-    region: str | None = Field(None, description="Where the provider runs it.")
+    region: str | None = Field(None, description="The region of the provider.")
     kubeconfig: str | None = Field(
-        None, description="With existing: the path of a kubeconfig on the plane's machine; never its content."
+        None, description="With `existing`: the path of a kubeconfig on the plane's machine, never its content."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        if not context.read(at, "provider"):
+        if not context.was_read(at, "provider"):
             return
         if self.provider == "alibaba":
             if self.resource is None:
                 yield Fault(f"{at}.resource", "required with provider 'alibaba'; valid are ACK, ASK")
             if self.kubeconfig is not None:
-                yield Fault(f"{at}.kubeconfig", "belongs to provider 'existing'")
+                yield Fault(f"{at}.kubeconfig", "only possible with provider 'existing'")
             return
         if not self.kubeconfig:
             yield Fault(f"{at}.kubeconfig", "required with provider 'existing'")
         elif "\n" in self.kubeconfig:
-            yield Fault(f"{at}.kubeconfig", "must be a path: credentials never stand in a manifest")
+            yield Fault(f"{at}.kubeconfig", "must be a path: a manifest must not contain credentials")
         if self.resource is not None:
-            yield Fault(f"{at}.resource", "belongs to provider 'alibaba'")
+            yield Fault(f"{at}.resource", "only possible with provider 'alibaba'")
 
 
 class BucketProperties(Part):
-    """A bucket for objects. `local` is a folder of the plane."""
+    """A bucket for objects. With `local`, it is a folder of the plane."""
 
-    provider: Literal["alibaba", "aws", "local"] = Field(description="Who keeps it.")
-    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="Its name at the provider.")
-    region: str | None = Field(None, description="Where the provider keeps it.")
+    provider: Literal["alibaba", "aws", "local"] = Field(description="The provider.")
+    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="The name of the bucket at the provider.")
+    region: str | None = Field(None, description="The region of the provider.")
 
 
 class ChartProperties(Part):
     """A release of a Helm chart."""
 
-    repo: str | None = Field(None, description="URL of the chart's repository; not needed for `oci://…` or a path.")
-    chart: str = Field(min_length=1, description="The chart's name in the repository.")
-    version: str | None = Field(None, description="The chart's version; the newest by default.")
-    namespace: str | None = Field(None, description="The namespace it is installed in.")
+    repo: str | None = Field(None, description="The URL of the chart's repository; not needed for `oci://…` or a path.")
+    chart: str = Field(min_length=1, description="The name of the chart in the repository.")
+    version: str | None = Field(None, description="The version of the chart. Default: the newest.")
+    namespace: str | None = Field(None, description="The namespace to install it in.")
     create_namespace: bool = Field(
-        False, alias="create-namespace", description="Make the namespace when it is not there."
+        False, alias="create-namespace", description="Create the namespace if it does not exist."
     )
-    values: Annotated[dict[str, Any], Most(10_000)] = Field(
-        default_factory=dict, description="Values of the chart, passed on as they stand."
+    values: Annotated[dict[str, Any], MaxItems(10_000)] = Field(
+        default_factory=dict, description="The values of the chart, passed on unchanged."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        addressed = self.chart.startswith(_CHARTS_WITHOUT_REPO) or not context.read(at, "chart")
+        addressed = self.chart.startswith(_CHARTS_WITHOUT_REPO) or not context.was_read(at, "chart")
         if not self.repo and not addressed:
-            yield Fault(f"{at}.repo", "required, as the chart is neither an address nor a path")
+            yield Fault(f"{at}.repo", "required, since the chart is neither a URL nor a path")
         fault = name_fault(self.namespace, f"{at}.namespace") if self.namespace is not None else None
         if fault:
             yield fault

@@ -1,4 +1,4 @@
-"""Initializer: components and steps that prepare infrastructure. It owns an Application of its own name."""
+"""Initializer: components and steps that prepare infrastructure. It owns an Application with its own name."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.spec import ApplicationSpec
-from mizzen.kinds.application.steps import Step
-from mizzen.kinds.application.workflow import Placed, placed
+from mizzen.kinds.application.steps import WorkflowStep
+from mizzen.kinds.application.workflow import StepPosition, positions_of
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part, Spec, Status, name_fault
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 
 class TemplateSpec(ApplicationSpec):
-    """The spec of the Application. Its steps may also stand in `workflows`, as a plain list."""
+    """The spec of the Application. Its steps may also be in `workflows`, as a plain list."""
 
-    workflows: Annotated[tuple[Step, ...] | None, Most(256)] = Field(
+    workflows: Annotated[tuple[WorkflowStep, ...] | None, MaxItems(256)] = Field(
         None, min_length=1, description="The steps, in place of `workflow.steps`."
     )
 
-    def placed_steps(self, at: str = "spec") -> tuple[Placed, ...]:
+    def step_positions(self, at: str = "spec") -> tuple[StepPosition, ...]:
         if self.workflow is None and self.workflows is not None:
-            return placed(self.workflows, f"{at}.workflows")
-        return super().placed_steps(at)
+            return positions_of(self.workflows, f"{at}.workflows")
+        return super().step_positions(at)
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if self.workflow is not None and self.workflows is not None:
-            yield Fault(f"{at}.workflows", "the steps stand in workflow already: give one of the two")
+            yield Fault(f"{at}.workflows", "the steps are already in workflow: set only one of the two")
         yield from super().check(at, context)
 
 
@@ -41,10 +41,10 @@ class AppTemplate(Part):
 class InitializerRef(Part):
     """Another Initializer. Its short form is its name."""
 
-    api_version: str | None = Field(None, description="Read and not used.")
-    kind: Literal["Initializer"] = Field("Initializer", description="Only Initializers can be waited for.")
-    name: str = Field(description="Its name.")
-    namespace: str | None = Field(None, description="Its namespace; the object's own by default.")
+    api_version: str | None = Field(None, description="Accepted but not used.")
+    kind: Literal["Initializer"] = Field("Initializer", description="Always `Initializer`.")
+    name: str = Field(description="The name of the Initializer.")
+    namespace: str | None = Field(None, description="The namespace of the Initializer. Default: the object's own.")
 
 
 def _long_form(value: Any) -> Any:
@@ -56,11 +56,11 @@ class Dependency(Part):
 
 
 class InitializerSpec(Spec):
-    """What is prepared, and what must be ready before."""
+    """What to prepare, and what must be ready before."""
 
-    app_template: AppTemplate = Field(description="The Application that does the work.")
-    depends_on: Annotated[tuple[Dependency, ...], Most(256)] = Field(
-        (), description="Initializers that must have succeeded before."
+    app_template: AppTemplate = Field(description="The Application that prepares it.")
+    depends_on: Annotated[tuple[Dependency, ...], MaxItems(256)] = Field(
+        (), description="Initializers that must succeed first."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
@@ -74,9 +74,9 @@ class InitializerSpec(Spec):
 
 
 class InitializerStatus(Status):
-    """Condition `Accepted`: the spec can be worked with."""
+    """Condition `Accepted`: the spec is valid."""
 
     phase: Literal["checkingDependsOn", "initializing", "success", "failed"] | None = Field(
-        None, description="How far it is."
+        None, description="The current phase."
     )
     message: str = Field("", description="What it waits for, or why it failed.")

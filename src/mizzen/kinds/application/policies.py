@@ -6,17 +6,19 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from mizzen.kinds.parts.typed_properties import Nothing, Type, Typed
+from mizzen.kinds.parts.typed_properties import ModuleType, NoProperties, TypedPart
 
 KEEP_DEV = "keep-dev"
 
-TYPES: tuple[Type, ...] = (
-    Type(KEEP_DEV, Nothing, "What runs in dev stays there after a promotion to prod, instead of going to 0 replicas."),
+TYPES: tuple[ModuleType, ...] = (
+    ModuleType(
+        KEEP_DEV, NoProperties, "Keeps the dev replicas after a promotion to prod, instead of scaling them to 0."
+    ),
 )
 
 
-class Policy(Typed):
+class ApplicationPolicy(TypedPart):
     noun: ClassVar[str] = "policy"
-    types: ClassVar[tuple[Type, ...]] = TYPES
+    types: ClassVar[tuple[ModuleType, ...]] = TYPES
 
-    name: str | None = Field(None, description="A name of one's own for it; its type by default.")
+    name: str | None = Field(None, description="The name of the policy. Default: its type.")

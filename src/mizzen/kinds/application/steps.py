@@ -1,4 +1,4 @@
-"""Steps of a workflow. Each type is a module with typed parameters; the table is the one lookup of them."""
+"""Steps of a workflow. Each type is a module with typed parameters, listed in one table."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mizzen.errors import Fault
 from mizzen.kinds.application.components import Family
 from mizzen.kinds.application.version_reference import WrittenVersionRef
 from mizzen.kinds.parts.datasets import Dataset
-from mizzen.kinds.parts.typed_properties import Nothing, Type, Typed
+from mizzen.kinds.parts.typed_properties import ModuleType, NoProperties, TypedPart
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part, name_fault
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.durations import Duration
 
 TRAINING = "ml-model-training"
@@ -25,7 +25,7 @@ SUSPEND = "suspend"
 GROUP = "step-group"
 
 ENVS = ("dev", "prod")
-"""Named placements. These two are everywhere; clusters of Initializers and settings add theirs when they are served."""
+"""Named placements that always exist. Clusters of Initializers and settings add others."""
 
 
 class ApplyProperties(Part):
@@ -33,20 +33,22 @@ class ApplyProperties(Part):
 
 
 class TrainingStep(Part):
-    component: str = Field(description="The component that trains.")
-    dataset: Dataset | None = Field(None, description="Fetched into the job before its command starts.")
+    component: str = Field(description="The training component to run.")
+    dataset: Dataset | None = Field(None, description="The data to download before the command starts.")
 
 
 class CheckpointStep(Part):
-    model_version: WrittenVersionRef = Field(description="The version to make: `mymodel-v2`, or an object.")
+    model_version: WrittenVersionRef = Field(description="The version to create: `mymodel-v2`, or an object.")
     from_step: str | None = Field(
-        None, alias="from", description="The training step whose newest checkpoint is taken; the nearest earlier one."
+        None,
+        alias="from",
+        description="The training step whose newest checkpoint to use. Default: the nearest earlier one.",
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         wanted = self.model_version
         if wanted.alias is not None:
-            yield Fault(f"{at}.modelVersion", "a version is made under a version, not under an alias")
+            yield Fault(f"{at}.modelVersion", "a new version needs a version, not an alias")
         if wanted.suffixed:
             yield Warn(
                 f"{at}.modelVersion.modelName",
@@ -55,8 +57,8 @@ class CheckpointStep(Part):
 
 
 class ServingStep(Part):
-    component: str = Field(description="The component that serves.")
-    env: str = Field(description="Where: `dev` or `prod`.")
+    component: str = Field(description="The serving component to apply.")
+    env: str = Field(description="The env to serve in: `dev` or `prod`.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if self.env not in ENVS:
@@ -64,30 +66,31 @@ class ServingStep(Part):
 
 
 class SuspendStep(Part):
-    duration: Duration | None = Field(None, description="After this time it goes on by itself.")
-    timeout: Duration | None = Field(None, description="After this time without a decision the step has failed.")
-    approvers: Annotated[tuple[str, ...], Most(256)] = Field(
-        (), description="Who may decide; whoever may write the application, if empty."
+    duration: Duration | None = Field(None, description="The time after which the run continues automatically.")
+    timeout: Duration | None = Field(None, description="The time without a decision after which the step fails.")
+    approvers: Annotated[tuple[str, ...], MaxItems(256)] = Field(
+        (), description="The users who may decide. Default: everyone who may write the application."
     )
-    message: str | None = Field(None, description="What is to be decided, for whoever looks at it.")
+    message: str | None = Field(None, description="A message for the approvers: what to decide.")
 
 
 @dataclass(frozen=True, slots=True)
-class StepType(Type):
+class StepType(ModuleType):
     applies: tuple[Family, ...] = ()
-    """Families of the components that its `component` may name; none when it has no such parameter."""
+    """The families that its `component` may have; empty if it has no such parameter."""
     once: bool = False
-    """To apply one component by two of these is odd."""
+    """Whether two steps of this type should not apply the same component."""
 
 
 TYPES: tuple[StepType, ...] = (
     StepType(TRAINING, TrainingStep, "Runs a training component on a dataset.", applies=("training",)),
-    StepType(CHECKPOINT, CheckpointStep, "Makes a model version of the newest checkpoint of this run."),
+    StepType(CHECKPOINT, CheckpointStep, "Creates a model version from the newest checkpoint of this run."),
     StepType(SERVING, ServingStep, "Serves a component's predictors in an env.", applies=("serving",)),
-    StepType(SUSPEND, SuspendStep, "Waits until somebody decides: resume is pass, terminate is fail."),
-    StepType(GROUP, Nothing, "Runs its subSteps, at the same time unless the workflow's mode says otherwise."),
-    StepType("terraform-apply", ApplyProperties, "Plans and applies by Terraform.", applies=("terraform",), once=True),
-    StepType("helm-apply", ApplyProperties, "Installs or upgrades a chart by Helm.", applies=("helm",), once=True),
+    StepType(SUSPEND, SuspendStep, "Waits for a decision: resume continues the run, terminate fails it."),
+    StepType(GROUP, NoProperties, "Runs its subSteps, in parallel unless the workflow's mode says otherwise."),
+    StepType("terraform-apply", ApplyProperties, "Plans and applies with "
+    "Terraform.", applies=("terraform",), once=True),
+    StepType("helm-apply", ApplyProperties, "Installs or upgrades a chart with Helm.", applies=("helm",), once=True),
     StepType(
         "apply-component", ApplyProperties, "Applies a component of any type.",
         applies=("training", "serving", "terraform", "helm"), once=True,
@@ -95,46 +98,48 @@ TYPES: tuple[StepType, ...] = (
 )  # fmt: skip
 
 
-class Input(Part):
-    """Fills a parameter with what another step put out."""
+class StepInput(Part):
+    """Sets a parameter to the output of another step."""
 
     source: str = Field(alias="from", description="The name of the output.")
-    parameter_key: str = Field(description="The parameter it fills, with dots for what is deeper.")
+    parameter_key: str = Field(description="The parameter to set, as a dotted path.")
 
 
-class Output(Part):
-    """A value that later steps may take in."""
+class StepOutput(Part):
+    """A value for later steps."""
 
-    name: str = Field(description="The name inputs take it by.")
-    value_from: str = Field(description="Where it is found when the step has finished.")
+    name: str = Field(description="The name that inputs refer to.")
+    value_from: str = Field(description="Where to find the value when the step has finished.")
 
 
 class Retry(Part):
-    limit: int = Field(10, ge=0, description="Tries after the first one until the step has failed for good.")
-    interval: Duration | None = Field(None, description="Between two tries; growing by itself if not given.")
+    limit: int = Field(10, ge=0, description="The number of retries after which the step fails permanently.")
+    interval: Duration | None = Field(None, description="The time between two attempts. Default: growing delays.")
 
 
-class SubStep(Typed):
-    """One thing to do, and when."""
+class SubStep(TypedPart):
+    """One step, and when it runs."""
 
     noun: ClassVar[str] = "step"
-    types: ClassVar[tuple[Type, ...]] = TYPES
+    types: ClassVar[tuple[ModuleType, ...]] = TYPES
 
-    name: str = Field(description="Its name, unique in the workflow.")
+    name: str = Field(description="The name of the step, unique in the workflow.")
     condition: str | None = Field(
         None,
         alias="if",
-        description="`always`, or an expression such as `status.train.failed`. Absent: it runs when nothing failed.",
+        description="`always`, or an expression such as `status.train.failed`. Default: run if nothing failed.",
     )
-    depends_on: Annotated[tuple[str, ...], Most(256)] = Field(
-        (), description="Steps that must have finished before it starts."
+    depends_on: Annotated[tuple[str, ...], MaxItems(256)] = Field(
+        (), description="Steps that must finish before it starts."
     )
-    inputs: Annotated[tuple[Input, ...], Most(256)] = Field(
-        (), description="Parameters that other steps' outputs fill."
+    inputs: Annotated[tuple[StepInput, ...], MaxItems(256)] = Field(
+        (), description="Parameters to set from outputs of other steps."
     )
-    outputs: Annotated[tuple[Output, ...], Most(256)] = Field((), description="Values for other steps.")
-    timeout: Duration | None = Field(None, description="Counts from its first start; after it the step has failed.")
-    retry: Retry | None = Field(None, description="How often it is tried again after an error.")
+    outputs: Annotated[tuple[StepOutput, ...], MaxItems(256)] = Field((), description="Values for other steps.")
+    timeout: Duration | None = Field(
+        None, description="The time, counted from its first start, after which the step fails."
+    )
+    retry: Retry | None = Field(None, description="How often to retry after an error.")
 
     @property
     def component(self) -> str | None:
@@ -146,19 +151,19 @@ class SubStep(Typed):
         fault = name_fault(self.name, f"{at}.name")
         if fault:
             yield fault
-        if self.type == GROUP and not isinstance(self, Step):
-            yield Fault(f"{at}.type", "a group within a group is not possible")
+        if self.type == GROUP and not isinstance(self, WorkflowStep):
+            yield Fault(f"{at}.type", "a group within a group is not allowed")
         yield from super().check(at, context)
 
 
-class Step(SubStep):
-    """One thing to do, and when; or a group of them."""
+class WorkflowStep(SubStep):
+    """One step, and when it runs; or a group of steps."""
 
-    sub_steps: Annotated[tuple[SubStep, ...], Most(256)] = Field((), description=f"Steps of a `{GROUP}`.")
+    sub_steps: Annotated[tuple[SubStep, ...], MaxItems(256)] = Field((), description=f"The steps of a `{GROUP}`.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from super().check(at, context)
         if self.type == GROUP and not self.sub_steps:
             yield Fault(f"{at}.subSteps", f"required in a {GROUP}")
         if self.type != GROUP and self.sub_steps:
-            yield Fault(f"{at}.subSteps", f"only a {GROUP} has them")
+            yield Fault(f"{at}.subSteps", f"only possible in a {GROUP}")

@@ -1,4 +1,4 @@
-"""Traits: what is attached to a component, such as an exporter of its metrics."""
+"""Traits of a component, such as a metrics exporter."""
 
 from __future__ import annotations
 
@@ -6,39 +6,49 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from mizzen.kinds.parts.typed_properties import Type, Typed
+from mizzen.kinds.parts.typed_properties import ModuleType, TypedPart
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 
-class Metrics(Part):
+class MetricsProperties(Part):
     endpoint: str | None = Field(
-        None, description="Where metrics are sent. Absent: what the plane is configured with; else they stay local."
+        None,
+        description="Where to send metrics. Default: the endpoint that the plane is configured with; without one, "
+        "they stay local.",
     )
-    labels: Annotated[dict[str, str], Most(256)] = Field(
-        default_factory=dict, description="Labels added to every sample."
+    labels: Annotated[dict[str, str], MaxItems(256)] = Field(
+        default_factory=dict, description="Labels to add to every sample."
     )
 
 
-class Logging(Part):
+class LoggingProperties(Part):
     endpoint: str | None = Field(
-        None, description="Where logs are sent. Absent: what the plane is configured with; else they stay local."
+        None,
+        description="Where to send logs. Default: the endpoint that the plane is configured with; without one, they "
+        "stay local.",
     )
-    labels: Annotated[dict[str, str], Most(256)] = Field(
-        default_factory=dict, description="Labels added to every line."
+    labels: Annotated[dict[str, str], MaxItems(256)] = Field(
+        default_factory=dict, description="Labels to add to every line."
     )
 
 
-TYPES: tuple[Type, ...] = (
-    Type("metrics", Metrics, "Exports the component's metrics."),
-    Type("logging", Logging, "Sends the component's logs to a sink."),
-    Type("arms-metrics", Metrics, "Exports the component's metrics to ARMS; local while no endpoint is configured."),
-    Type("arms-logging", Logging, "Sends the component's logs to ARMS; local while no endpoint is configured."),
+TYPES: tuple[ModuleType, ...] = (
+    ModuleType("metrics", MetricsProperties, "Exports the component's metrics."),
+    ModuleType("logging", LoggingProperties, "Sends the component's logs to a sink."),
+    ModuleType(
+        "arms-metrics",
+        MetricsProperties,
+        "Exports the component's metrics to ARMS; local while no endpoint is configured.",
+    ),
+    ModuleType(
+        "arms-logging", LoggingProperties, "Sends the component's logs to ARMS; local while no endpoint is configured."
+    ),
 )
 
 
-class Trait(Typed):
+class Trait(TypedPart):
     noun: ClassVar[str] = "trait"
-    types: ClassVar[tuple[Type, ...]] = TYPES
+    types: ClassVar[tuple[ModuleType, ...]] = TYPES
 
-    name: str | None = Field(None, description="A name of one's own for it; its type by default.")
+    name: str | None = Field(None, description="The name of the trait. Default: its type.")

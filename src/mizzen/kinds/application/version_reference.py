@@ -1,4 +1,4 @@
-"""`modelVersion`, as components and steps write it: the version to make, or the version to serve."""
+"""`modelVersion` of components and steps: the version to create, or the version to serve."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ class VersionRef(Part):
 
     model_name: str = Field(description="The model. Without a `version`, `mymodel-v2` means version 2 of `mymodel`.")
     version: Version | None = Field(
-        None, description="The version. Absent: the next one to make, the current to serve."
+        None, description="The version. Default: the next version when creating one, the current version when serving."
     )
-    alias: str | None = Field(None, description="To serve what this alias of the model stands for.")
-    image_repo: str | None = Field(None, description="Repository of images that a made version is pushed to.")
-    image_tag: str | None = Field(None, description="Tag of its image; default `v<version>`, or the version's name.")
+    alias: str | None = Field(None, description="Serve the version of this alias of the model.")
+    image_repo: str | None = Field(None, description="The image repository to push a new version to.")
+    image_tag: str | None = Field(
+        None, description="The tag of its image. Default: `v<version>`, or the version's name."
+    )
 
     @property
     def model(self) -> str:
@@ -31,7 +33,7 @@ class VersionRef(Part):
 
     @property
     def number(self) -> str | None:
-        """The version, whichever way it was written; None when none was."""
+        """The version, in whichever form it was written; None if it was not."""
         return self._read[1]
 
     @property
@@ -50,7 +52,7 @@ class VersionRef(Part):
         if fault:
             yield fault
         if self.version is not None and self.alias is not None:
-            yield Fault(at, "takes a version or an alias, not both")
+            yield Fault(at, "may have a version or an alias, not both")
 
 
 def _long_form(value: Any) -> Any:
@@ -66,4 +68,4 @@ def _long_form(value: Any) -> Any:
 
 
 WrittenVersionRef = Annotated[VersionRef, BeforeValidator(_long_form)]
-"""A field that takes the text or the object."""
+"""A field that accepts the text or the object."""

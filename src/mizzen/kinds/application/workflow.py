@@ -1,4 +1,4 @@
-"""The workflow of an Application: its steps, their order, and what is wrong with that order."""
+"""The workflow of an Application: its steps, their order, and the rules for that order."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.application.steps import Step, SubStep
-from mizzen.kinds.parts.typed_properties import repeated
+from mizzen.kinds.application.steps import SubStep, WorkflowStep
+from mizzen.kinds.parts.typed_properties import repeat_faults
 from mizzen.kinds.schema.findings import Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text import expressions
 
 Order = Literal["StepByStep", "DAG"]
 
 
 class Mode(Part):
-    """`StepByStep`: one after another, as listed. `DAG`: each as soon as what it depends on has finished."""
+    """`StepByStep`: one after another, as listed. `DAG`: each as soon as its dependencies have finished."""
 
-    steps: Order = Field("StepByStep", description="Order of the steps.")
-    sub_steps: Order = Field("DAG", description="Order of the steps within a group.")
+    steps: Order = Field("StepByStep", description="The order of the steps.")
+    sub_steps: Order = Field("DAG", description="The order of the steps within a group.")
 
 
 DEFAULT_MODE = Mode.model_validate({})
 
 
 class Workflow(Part):
-    """What is done, in which order. Nothing outside its steps is applied."""
+    """The steps and their order. Only components that steps name are applied."""
 
-    steps: Annotated[tuple[Step, ...], Most(256)] = Field(min_length=1, description="The steps.")
+    steps: Annotated[tuple[WorkflowStep, ...], MaxItems(256)] = Field(min_length=1, description="The steps.")
     mode: Mode = Field(DEFAULT_MODE, description="The order in which they run.")
     on_failure: Literal["terminate", "suspend"] = Field(
-        "terminate", description="What a step that failed after all its tries does to the run."
+        "terminate", description="What happens to the run if a step fails after all its retries."
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """A step and where it stands."""
+class StepPosition:
+    """A step and its position."""
 
     path: str
     step: SubStep
     index: int
-    """Of the step, or of its group, in the workflow."""
-    group: Step | None = None
-    """The group it is in."""
+    """The index of the step, or of its group, in the workflow."""
+    group: WorkflowStep | None = None
+    """Its group, if it is in one."""
     number: int = 0
-    """Its index there."""
+    """Its index in the group."""
 
 
-def placed(steps: Iterable[Step], at: str) -> tuple[Placed, ...]:
-    """All steps in the order they are written, those of a group after it; `at` is the path of the list."""
+def positions_of(steps: Iterable[WorkflowStep], at: str) -> tuple[StepPosition, ...]:
+    """All steps in written order, those of a group after the group; `at` is the path of the list."""
     found = []
     for index, step in enumerate(steps):
         path = f"{at}[{index}]"
-        found.append(Placed(path, step, index))
+        found.append(StepPosition(path, step, index))
         for number, inner in enumerate(step.sub_steps):
-            found.append(Placed(f"{path}.subSteps[{number}]", inner, index, step, number))
+            found.append(StepPosition(f"{path}.subSteps[{number}]", inner, index, step, number))
     return tuple(found)
 
 
-def order_findings(steps: tuple[Placed, ...], mode: Mode) -> Iterator[Finding]:
-    """Names given twice, dependencies and inputs that are not there, come too late or wait for each other."""
-    yield from repeated([(f"{one.path}.name", one.step.name) for one in steps], "step")
+def order_findings(steps: tuple[StepPosition, ...], mode: Mode) -> Iterator[Finding]:
+    """Repeated names, and dependencies and inputs that do not exist, come too late or form a cycle."""
+    yield from repeat_faults([(f"{one.path}.name", one.step.name) for one in steps], "step")
     outputs = [
         (f"{one.path}.outputs[{index}].name", output.name, one)
         for one in steps
         for index, output in enumerate(one.step.outputs)
     ]
-    yield from repeated([(path, name) for path, name, _ in outputs], "output")
+    yield from repeat_faults([(path, name) for path, name, _ in outputs], "output")
     by_name = addresses(steps)
     edges = _edges_of_groups(steps)
     for wait in _waits(steps, by_name, {name: one for _, name, one in outputs}):
@@ -82,16 +82,16 @@ def order_findings(steps: tuple[Placed, ...], mode: Mode) -> Iterator[Finding]:
             yield fault
         else:
             edges[wait.one.step.name].append(wait.known[wait.name].step.name)
-    circle = circle_in(edges) if len(edges) == len(steps) else ()  # names given twice would make false ones
+    circle = find_cycle(edges) if len(edges) == len(steps) else ()  # repeated names would form false cycles
     first = next((one for one in steps if one.step.name in circle), None)
     if first:
-        yield Fault(f"{first.path}.dependsOn", waiting(circle))
+        yield Fault(f"{first.path}.dependsOn", describe_cycle(circle))
     yield from _condition_warnings(steps, by_name)
 
 
-def addresses(steps: Iterable[Placed]) -> dict[str, Placed]:
-    """Steps by every name they can be addressed by: their own, or the name or component of their properties."""
-    found: dict[str, Placed] = {}
+def addresses(steps: Iterable[StepPosition]) -> dict[str, StepPosition]:
+    """Steps by every name they can be addressed by: their own, and the name or component of their properties."""
+    found: dict[str, StepPosition] = {}
     for one in steps:
         found.setdefault(one.step.name, one)
     for one in steps:
@@ -102,8 +102,8 @@ def addresses(steps: Iterable[Placed]) -> dict[str, Placed]:
     return found
 
 
-def circle_in(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Names that wait for each other, in their order; empty when none do. `edges`: a name to the names it waits for."""
+def find_cycle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    """The members of a dependency cycle, in order; empty if there is none. `edges` maps a name to its dependencies."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:
@@ -112,21 +112,21 @@ def circle_in(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
     return ()
 
 
-def waiting(circle: tuple[str, ...]) -> str:
+def describe_cycle(circle: tuple[str, ...]) -> str:
     if len(circle) == 1:
         return f"'{circle[0]}' waits for itself"
     return f"{', '.join(repr(name) for name in circle)} wait for each other"
 
 
-def _condition_warnings(steps: Iterable[Placed], by_name: Mapping[str, Placed]) -> Iterator[Warn]:
+def _condition_warnings(steps: Iterable[StepPosition], by_name: Mapping[str, StepPosition]) -> Iterator[Warn]:
     for one in steps:
         problem = expressions.problem(one.step.condition, by_name) if one.step.condition is not None else None
         if problem:
-            yield Warn(f"{one.path}.if", f"{problem}; as it stands the step is skipped")
+            yield Warn(f"{one.path}.if", f"{problem}; the step would be skipped")
 
 
-def _edges_of_groups(steps: Iterable[Placed]) -> dict[str, list[str]]:
-    """A group has finished when its steps have; they wait for all that the group waits for."""
+def _edges_of_groups(steps: Iterable[StepPosition]) -> dict[str, list[str]]:
+    """A group finishes with its steps, which wait for all dependencies of the group."""
     edges: dict[str, list[str]] = {one.step.name: [] for one in steps}
     for one in steps:
         if one.group:
@@ -137,11 +137,11 @@ def _edges_of_groups(steps: Iterable[Placed]) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class _Wait:
-    """A step waits for another, which it names by the step's name or by one of its outputs."""
+    """A dependency of a step on another, given by the step's name or by one of its outputs."""
 
-    one: Placed
+    one: StepPosition
     name: str
-    known: Mapping[str, Placed]
+    known: Mapping[str, StepPosition]
     noun: str
     at: str
 
@@ -155,7 +155,9 @@ class _Wait:
         return None
 
 
-def _waits(steps: tuple[Placed, ...], by_name: Mapping[str, Placed], makers: Mapping[str, Placed]) -> Iterator[_Wait]:
+def _waits(
+    steps: tuple[StepPosition, ...], by_name: Mapping[str, StepPosition], makers: Mapping[str, StepPosition]
+) -> Iterator[_Wait]:
     for one in steps:
         for index, name in enumerate(one.step.depends_on):
             yield _Wait(one, name, by_name, "step", f"{one.path}.dependsOn[{index}]")
@@ -163,7 +165,7 @@ def _waits(steps: tuple[Placed, ...], by_name: Mapping[str, Placed], makers: Map
             yield _Wait(one, taken.source, makers, "output", f"{one.path}.inputs[{index}].from")
 
 
-def _comes_later(other: Placed, one: Placed, mode: Mode) -> bool:
+def _comes_later(other: StepPosition, one: StepPosition, mode: Mode) -> bool:
     if other.index != one.index:
         return mode.steps == "StepByStep" and other.index > one.index
     within = one.group is not None and other.group is not None

@@ -1,6 +1,6 @@
-"""What the nodes of a graph call, whichever of its forms says so, and the containers that run for it. Pure.
+"""What the nodes of a graph call, in whichever form it is written, and the containers that run for it. Pure.
 
-Of a spec without faults: names that are none, and containers that are not there, are left out.
+For specs without faults: invalid names, and containers that do not exist, are left out.
 """
 
 from __future__ import annotations
@@ -15,66 +15,66 @@ from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.parts.pods import Container, PodSpec
 from mizzen.kinds.text import references
 from mizzen.kinds.text.references import Reference
-from mizzen.kinds.workload import Spoken
+from mizzen.kinds.workload import WireProtocol
 
 Role = Literal["merge", "implementation", "route"]
 NOT_RUN = "is not run by this release"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One thing that one node calls; one of `container`, `served`, `address` and `lacking` says what."""
+class Callee:
+    """One call of a node: exactly one of `container`, `served`, `address` and `lacking` is set."""
 
     node: str
     role: Role
     container: str = ""
-    """By its name in `containers_of`."""
+    """Its name in `containers_of`."""
     served: Reference | None = None
     address: str = ""
     """As written: `addresses.parse` reads it."""
-    protocol: Spoken | None = None
-    """What it speaks, where the spec says so."""
+    protocol: WireProtocol | None = None
+    """The protocol it speaks, if the spec says so."""
     lacking: str = ""
-    """Why it cannot be called at all."""
+    """The reason why it cannot be called at all."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphContainer:
-    """A container that some node calls."""
+    """A container that at least one node calls."""
 
     name: str
-    """Within the graph. One that is written in place has no name that no other has: `<node>.<role>`, with a dot, which
-    no container's own name holds."""
+    """Unique within the graph. An inline container is called `<node>.<role>`: the dot cannot occur in the name of any
+    other container."""
     container: Container
     replicas: int
-    protocol: Spoken | None = None
-    """As the first node says that says it."""
+    protocol: WireProtocol | None = None
+    """As declared by the first node that declares it."""
 
     @property
     def command(self) -> tuple[str, ...]:
-        """Empty when nothing can be started here."""
+        """Empty if nothing can be started here."""
         return (*self.container.command, *self.container.args) if self.container.command else ()
 
     @property
     def missing(self) -> str:
-        """Why nobody will answer, whatever is started; empty when somebody may."""
+        """The reason why it will never answer; empty if it may."""
         if self.replicas == 0:
             return f"replicas of container '{self.container.name}' is 0"
         if self.command:
             return ""
         if self.container.image:
-            return f"container '{self.container.name}' has an image, and this engine runs none"
+            return f"container '{self.container.name}' has an image, and this engine runs no containers"
         return f"container '{self.container.name}' has no command to run"
 
 
-def calls_of(spec: MLGraphSpec) -> dict[str, tuple[Call, ...]]:
-    """Node by node, as written: the call of its merge, then that of its implementation, then that of its route."""
+def calls_of(spec: MLGraphSpec) -> dict[str, tuple[Callee, ...]]:
+    """The calls of each node, in the order of `dag`: merge, then implementation, then route."""
     there = {container.name for pod in spec.pods() for container in pod.spec.containers}
     return {node.name: tuple(_calls(node, there)) for node in spec.dag}
 
 
 def containers_of(spec: MLGraphSpec) -> dict[str, GraphContainer]:
-    """Those that some node calls, by their names within the graph: each once, however many nodes call it."""
+    """The containers that nodes call, by their names within the graph: each once, however many nodes call it."""
     written = {
         container.name: GraphContainer(container.name, container, pod.replicas)
         for pod in spec.pods()
@@ -89,7 +89,7 @@ def containers_of(spec: MLGraphSpec) -> dict[str, GraphContainer]:
 
 
 def names_called(spec: MLGraphSpec) -> tuple[str, ...]:
-    """Inference names that it calls, each once."""
+    """The inference names that the graph calls, each once."""
     return tuple(
         dict.fromkeys(
             call.served.name for calls in calls_of(spec).values() for call in calls if call.served is not None
@@ -97,8 +97,8 @@ def names_called(spec: MLGraphSpec) -> tuple[str, ...]:
     )
 
 
-def lacking(node: GraphNode) -> str:
-    """Why the node cannot run at all here, whatever it calls; empty when it can."""
+def explain_unsupported(node: GraphNode) -> str:
+    """The reason why this release cannot run the node, whatever it calls; empty if it can."""
     if node.route is None:
         return ""
     if node.route.cascade is not None:
@@ -108,21 +108,21 @@ def lacking(node: GraphNode) -> str:
     return ""
 
 
-def _calls(node: GraphNode, there: set[str]) -> Iterator[Call]:
-    said = _said(node)
-    # Without dependencies there is nothing to merge, and so nothing is called for it.
+def _calls(node: GraphNode, there: set[str]) -> Iterator[Callee]:
+    said = _implementations_of(node)
+    # Without dependencies there is nothing to merge, so its merge is not called.
     if "merge" in said and node.dependencies:
         yield _call(node, "merge", said["merge"])
     if "implementation" in said:
         yield _call(node, "implementation", said["implementation"])
     elif (own := node.container(there)) is not None:
-        yield Call(node.name, "implementation", container=own)
+        yield Callee(node.name, "implementation", container=own)
     if "route" in said:
         yield _call(node, "route", said["route"])
 
 
-def _call(node: GraphNode, role: Role, said: Implementation) -> Call:
-    call = Call(node.name, role, protocol=said.protocol)
+def _call(node: GraphNode, role: Role, said: Implementation) -> Callee:
+    call = Callee(node.name, role, protocol=said.protocol)
     if said.container is not None:
         return replace(call, container=said.container)
     if said.served is not None:
@@ -137,20 +137,20 @@ def _call(node: GraphNode, role: Role, said: Implementation) -> Call:
 
 
 def _in_place(node: GraphNode) -> Iterator[GraphContainer]:
-    """Containers that are written where they are called."""
-    for role, said in _said(node).items():
+    """Containers that are defined inline, where they are called."""
+    for role, said in _implementations_of(node).items():
         inline = said.inline
         if inline is not None and inline.podspec is not None and inline.podspec.containers:
             replicas = 1 if inline.replicas is None else inline.replicas
-            yield GraphContainer(f"{node.name}.{role}", _meant(inline.podspec, node.name), replicas)
+            yield GraphContainer(f"{node.name}.{role}", _container_of(inline.podspec, node.name), replicas)
 
 
-def _meant(pod: PodSpec, node: str) -> Container:
-    """The one with the node's name, or else the first."""
+def _container_of(pod: PodSpec, node: str) -> Container:
+    """The container with the node's name, or else the first."""
     return next((container for container in pod.containers if container.name == node), pod.containers[0])
 
 
-def _said(node: GraphNode) -> Mapping[Role, Implementation]:
+def _implementations_of(node: GraphNode) -> Mapping[Role, Implementation]:
     found: dict[Role, Implementation] = {}
     if node.merge is not None and node.merge.call is not None:
         found["merge"] = node.merge.call[1]

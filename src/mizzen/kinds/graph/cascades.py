@@ -1,4 +1,4 @@
-"""Joint inference: a small model at the edge, a large one in the cloud, and a rule for which examples are hard."""
+"""Cascades, or joint inference: a small edge model, a large cloud model, and a rule that finds hard examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import Context, Finding, suggestion
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 RULES: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
     {
@@ -24,11 +24,11 @@ RULES: Final[Mapping[str, Mapping[str, float]]] = MappingProxyType(
         "EdgeOnly": {},
     }
 )
-"""Each rule with its parameters and their defaults; all of them lie in [0, 1]."""
+"""Each rule with its parameters and their defaults; all values are in [0, 1]."""
 
 
 def _as_map(value: Any) -> Any:
-    """Sedna's list of {key, value}, whose values are texts, as a map."""
+    """Sedna's list of {key, value}, with texts as values, as a map."""
     if not isinstance(value, list | tuple):
         return {} if value is None else value
     found: dict[str, float] = {}
@@ -54,8 +54,8 @@ class HardExample(Part):
     """The rule that finds hard examples."""
 
     name: str = Field(description=f"One of {', '.join(RULES)}.")
-    parameters: Annotated[dict[str, FiniteFloat], BeforeValidator(_as_map), Most(256)] = Field(
-        default_factory=dict, description="Parameters of the rule, as a map or as a list of key and value."
+    parameters: Annotated[dict[str, FiniteFloat], BeforeValidator(_as_map), MaxItems(256)] = Field(
+        default_factory=dict, description="Parameters of the rule, as a map or as a list of `{key, value}`."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
@@ -72,21 +72,22 @@ class HardExample(Part):
 
     @property
     def settings(self) -> Mapping[str, float]:
-        """Every parameter of the rule, with its default where none is given."""
+        """Every parameter of the rule, with its default if it is not given."""
         return {**RULES[self.name], **self.parameters}
 
 
 class Cascade(Part):
-    """Ask the edge, and the cloud where the rule says that the example is hard."""
+    """Call the edge model, and the cloud model for the examples that the rule finds hard."""
 
     edge: str = Field(description="The child that runs at the edge.")
     cloud: str = Field(description="The child that runs in the cloud.")
     hard_example: HardExample = Field(description="The rule that finds hard examples.")
     mode: Literal["inference-then-mining", "mining-then-inference"] = Field(
         "inference-then-mining",
-        description="Whether the rule judges the edge's result, or the input, before one of the two runs.",
+        description="`inference-then-mining`: the rule judges the output of the edge model; `mining-then-inference`: "
+        "it judges the input, before either model runs.",
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if self.edge and self.edge == self.cloud:
-            yield Fault(f"{at}.cloud", f"'{self.cloud}' is the edge, too")
+            yield Fault(f"{at}.cloud", f"'{self.cloud}' is also the edge; name two different children")

@@ -1,4 +1,4 @@
-"""What a node, a route or a merge of a graph calls: a container, something served by name, or a service elsewhere."""
+"""What a node, a route or a merge of a graph calls: a container, a served model, or an external service."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field
 from mizzen.kinds.parts.one_of import exactly_one
 from mizzen.kinds.parts.pods import PodSpec
 from mizzen.kinds.schema.findings import Context, Finding
-from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.resource import Part, Planned
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.addresses import AddressText
 from mizzen.kinds.text.references import ReferenceText
 
@@ -19,42 +19,46 @@ CONTAINER = "Container"
 
 
 class CustomPod(Part):
-    """A pod whose containers nodes can call."""
+    """A pod with containers that nodes can call."""
 
-    spec: PodSpec = Field(description="The pod, as Kubernetes writes it.")
-    replicas: int | None = Field(None, ge=0, description="How many run; 1 unless said. With 0 its nodes are not ready.")
+    spec: PodSpec = Field(description="The pod, as in Kubernetes.")
+    replicas: int | None = Field(
+        None, ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."
+    )
 
 
 class InlinePod(Part):
-    """The later name of the same thing."""
+    """The newer form of an entry of `custom`."""
 
-    podspec: PodSpec = Field(description="The pod, as Kubernetes writes it.")
-    replicas: int | None = Field(None, ge=0, description="How many run; 1 unless said. With 0 its nodes are not ready.")
+    podspec: PodSpec = Field(description="The pod, as in Kubernetes.")
+    replicas: int | None = Field(
+        None, ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."
+    )
 
 
 class InlineImplementation(Part):
-    """What implements the node, written in place."""
+    """An implementation that is defined inline."""
 
-    kfspec: Annotated[dict[str, Any] | None, Most(1000)] = Field(
-        None, description="A served model, as KFService writes its spec."
+    kfspec: Annotated[dict[str, Any] | None, MaxItems(1000), Planned()] = Field(
+        None, description="A served model, in the form of a KFService spec."
     )
     podspec: PodSpec | None = Field(
-        None, description="A pod. Called is the container with the node's name, or else the first one."
+        None, description="A pod. The node calls the container that has its name, or else the first one."
     )
-    replicas: int | None = Field(None, ge=0, description="How many run; 1 unless said.")
+    replicas: int | None = Field(None, ge=0, description="The number of replicas. Default: 1.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from exactly_one(self, ("kfspec", "podspec"), at, context)
 
 
 class CustomReference(Part):
-    """An object that can be called. A text in its place names a container of `spec.custom`."""
+    """A callable object. Its short form is a string: the name of a container of `spec.custom`."""
 
     open: ClassVar[bool] = True
 
-    api_version: str | None = Field(None, description="Its apiVersion.")
-    kind: str = Field(CONTAINER, description="Its kind; `Container` is one of `spec.custom`.")
-    name: str = Field(min_length=1, description="Its name.")
+    api_version: str | None = Field(None, description="The apiVersion of the object.")
+    kind: str = Field(CONTAINER, description="The kind of the object; `Container` means a container of `spec.custom`.")
+    name: str = Field(min_length=1, description="The name of the object.")
 
 
 def _long(value: Any) -> Any:
@@ -62,32 +66,34 @@ def _long(value: Any) -> Any:
 
 
 class ImplementationReference(Part):
-    """What implements the node, by reference."""
+    """An implementation by reference."""
 
-    kfservice: ReferenceText | None = Field(None, description="As `implementation.kfservice`.")
+    kfservice: ReferenceText | None = Field(None, description="Same as `implementation.kfservice`.")
     custom: Annotated[CustomReference | None, BeforeValidator(_long)] = Field(
-        None, description="An object that can be called, or the name of a container of `spec.custom`."
+        None, description="A callable object, or the name of a container of `spec.custom`."
     )
-    uri: AddressText | None = Field(None, description="As `implementation.svc`.")
+    uri: AddressText | None = Field(None, description="Same as `implementation.svc`.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from exactly_one(self, ("kfservice", "custom", "uri"), at, context)
 
 
 class Implementation(Part):
-    """What is called; exactly one of `name`, `kfservice`, `svc`, `ref` and `inline`."""
+    """The target of a call: exactly one of `name`, `kfservice`, `svc`, `ref` and `inline`."""
 
-    name: str | None = Field(None, description="A container of `spec.custom`; one may back several nodes.")
+    name: str | None = Field(None, description="A container of `spec.custom`. Several nodes may call the same one.")
     kfservice: ReferenceText | None = Field(
-        None, description="Something served in the same namespace: name, name:version or name@alias."
+        None, description="A model or graph served in the same namespace: name, name:version or name@alias."
     )
     svc: AddressText | None = Field(
-        None, description="A service: host[:port][/path], with or without http:// or https://; port 80 unless said."
+        None,
+        description="A service: host[:port][/path], with or without http:// or https://. Default port: 80, or 443 "
+        "with https.",
     )
-    ref: ImplementationReference | None = Field(None, description="The later form of `kfservice` and `svc`.")
-    inline: InlineImplementation | None = Field(None, description="The implementation itself, written in place.")
+    ref: ImplementationReference | None = Field(None, description="The newer form of `kfservice` and `svc`.")
+    inline: InlineImplementation | None = Field(None, description="An implementation that is defined here.")
     protocol: Literal["v2", "v1", "seldon"] | None = Field(
-        None, description="What a service or container speaks. Unless said, each is asked once; v2 if it does not tell."
+        None, description="The protocol of a service or container. Default: detected once by asking it, else v2."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
@@ -95,7 +101,7 @@ class Implementation(Part):
 
     @property
     def container(self) -> str | None:
-        """The container of `spec.custom` that is called."""
+        """The container of `spec.custom` that is called, if one is."""
         if self.name is not None:
             return self.name
         custom = self.ref.custom if self.ref else None
@@ -103,15 +109,15 @@ class Implementation(Part):
 
     @property
     def container_field(self) -> str:
-        """Where the container is named, from here."""
+        """The path, from here, of the field that names the container."""
         return "name" if self.name is not None else "ref.custom"
 
     @property
     def served(self) -> str | None:
-        """What is called by its inference name: `references.parse` reads it."""
+        """The inference name that is called, if one is; `references.parse` reads it."""
         return self.kfservice or (self.ref.kfservice if self.ref else None)
 
     @property
     def service(self) -> str | None:
-        """What is called by its address: `addresses.parse` reads it."""
+        """The address that is called, if one is; `addresses.parse` reads it."""
         return self.svc or (self.ref.uri if self.ref else None)

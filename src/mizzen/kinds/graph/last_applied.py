@@ -1,4 +1,4 @@
-"""What kubectl says was applied last: the file as it was written, with the nulls that it left out on the way. Pure."""
+"""The last-applied annotation of kubectl: the file as written, with the nulls that kubectl removes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def spec(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The spec in the annotation; empty when there is none that can be read."""
+    """The spec in the annotation; empty if there is no readable one."""
     text = annotations.get(ANNOTATION)
     try:
         written = json.loads(text) if isinstance(text, str) else None
@@ -21,13 +21,13 @@ def spec(annotations: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def objects(value: Any) -> Iterator[Mapping[str, Any]]:
-    """The named objects of a list that may be anything."""
+    """The named objects in `value`, if it is a list."""
     if isinstance(value, list):
         yield from (item for item in value if isinstance(item, Mapping) and "name" in item)
 
 
-def restored(arrived: Any, written: Any) -> Any:
-    """What was written, if it is what arrived once its nulls are left out; otherwise what arrived."""
+def restore(arrived: Any, written: Any) -> Any:
+    """`written`, if it equals `arrived` once its nulls are removed; otherwise `arrived`."""
     try:
         return written if without_nulls(written) == arrived else arrived
     except RecursionError:
@@ -35,7 +35,7 @@ def restored(arrived: Any, written: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """As a Kubernetes keeps it: a null is as if it were not there."""
+    """As Kubernetes stores it: a null counts as absent."""
     match value:
         case Mapping():
             return {key: without_nulls(item) for key, item in value.items() if item is not None}

@@ -1,4 +1,4 @@
-"""The order of things that depend on each other, and the cycles that leave them without one. Pure."""
+"""Topological order of a dependency graph, and the cycles in it. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
 MOST_CYCLES = 10
-"""So many are named at once; whoever made more has enough to mend."""
+"""The most cycles that are reported at once."""
 
 
 def in_order(dependencies: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """Each name after all it depends on, otherwise as given. What is in a cycle, or behind one, is left out."""
+    """Each name after all its dependencies, otherwise as given. Names in a cycle, or behind one, are left out."""
     place = {name: index for index, name in enumerate(dependencies)}
     names = tuple(dependencies)
     waits = {name: {on for on in needed if on in place} for name, needed in dependencies.items()}
@@ -32,9 +32,9 @@ def in_order(dependencies: Mapping[str, Collection[str]]) -> tuple[str, ...]:
 
 
 def cycles(dependencies: Mapping[str, Collection[str]]) -> tuple[tuple[str, ...], ...]:
-    """Cycles with no member in common, at least one if there is any. Each in order: the next depends on the one before.
+    """Cycles without common members, at least one if there is any. In each, a member depends on the one before it.
 
-    Each begins with its member that was given first. A name that depends on itself is none: leave that out before.
+    Each begins with its member that was given first. Callers must leave out names that depend on themselves.
     """
     return tuple(islice(_cycles(dependencies), MOST_CYCLES))
 
@@ -53,7 +53,7 @@ def _cycles(dependencies: Mapping[str, Collection[str]]) -> Iterator[tuple[str, 
 
 
 def _a_cycle(left: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-    """One of those within `left`, where each name depends on another: so walking must come back somewhere."""
+    """A cycle within `left`, where each name depends on another, so that a walk must return somewhere."""
     walked: list[str] = []
     seen: set[str] = set()
     name = next(iter(left))

@@ -1,1 +1,1 @@
-"""Parts that several kinds share, and the rules such parts are made with."""
+"""Parts that several kinds share, and the rules that such parts are built with."""

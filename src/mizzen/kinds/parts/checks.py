@@ -1,4 +1,4 @@
-"""What a model asks of each new version before it may serve, and whom it tells afterwards."""
+"""Checks that a model requires of each new version before it serves, and hooks that run on events."""
 
 from __future__ import annotations
 
@@ -13,85 +13,96 @@ from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.tensors import Tensor, TensorSpec
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.urls import WebUrl
 
 
-class Signature(Part):
-    """The inputs and outputs a version must have."""
+class RequiredSignature(Part):
+    """The inputs and outputs that a version must have."""
 
-    inputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field((), description="Inputs; none given: not compared.")
-    outputs: Annotated[tuple[TensorSpec, ...], Most(256)] = Field((), description="Outputs; none given: not compared.")
-
-    def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from tensors.repeated(self.inputs, f"{at}.inputs")
-        yield from tensors.repeated(self.outputs, f"{at}.outputs")
-        if not self.inputs and not self.outputs and context.read(at, "inputs", "outputs"):
-            yield Fault(at, "needs inputs or outputs")
-
-
-class Golden(Part):
-    """One known request and its known answer."""
-
-    name: str | None = Field(None, description="To name it by when it fails.")
-    inputs: Annotated[tuple[Tensor, ...], Most(256)] = Field(min_length=1, description="What is sent.")
-    outputs: Annotated[tuple[Tensor, ...], Most(256)] = Field(min_length=1, description="What must come back.")
-    tolerance: float = Field(
-        0, ge=0, allow_inf_nan=False, description="How far a number may be off; for other types, only 0 makes sense."
+    inputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+        (), description="The inputs. Default: not compared."
+    )
+    outputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+        (), description="The outputs. Default: not compared."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from tensors.repeated(self.inputs, f"{at}.inputs")
-        yield from tensors.repeated(self.outputs, f"{at}.outputs")
+        yield from tensors.repeat_faults(self.inputs, f"{at}.inputs")
+        yield from tensors.repeat_faults(self.outputs, f"{at}.outputs")
+        if not self.inputs and not self.outputs and context.was_read(at, "inputs", "outputs"):
+            yield Fault(at, "needs inputs or outputs")
+
+
+class GoldenRequest(Part):
+    """One known request and its expected response."""
+
+    name: str | None = Field(None, description="A name for error messages.")
+    inputs: Annotated[tuple[Tensor, ...], MaxItems(256)] = Field(min_length=1, description="The inputs to send.")
+    outputs: Annotated[tuple[Tensor, ...], MaxItems(256)] = Field(min_length=1, description="The expected outputs.")
+    tolerance: float = Field(
+        0, ge=0, allow_inf_nan=False, description="How much a number may differ; for other types, only 0 makes sense."
+    )
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from tensors.repeat_faults(self.inputs, f"{at}.inputs")
+        yield from tensors.repeat_faults(self.outputs, f"{at}.outputs")
 
 
 class Disagreement(Part):
-    """How differently from the current version it may answer."""
+    """How much its responses may differ from those of the current version."""
 
-    limit: float = Field(ge=0, le=1, description="The largest share of requests that may be answered differently.")
-    samples: int = Field(100, ge=1, le=100_000, description="How many requests are compared.")
+    limit: float = Field(ge=0, le=1, description="The largest share of requests with a different response.")
+    samples: int = Field(100, ge=1, le=100_000, description="The number of requests to compare.")
 
 
 class Latency(Part):
-    """How long one prediction may take."""
+    """How long a prediction may take."""
 
-    limit_ms: float = Field(gt=0, le=60_000, description="Milliseconds that must not be exceeded.")
-    percentile: float = Field(99, gt=0, le=100, description="Of so many per cent of the golden or sampled requests.")
+    limit_ms: float = Field(gt=0, le=60_000, description="The limit in milliseconds.")
+    percentile: float = Field(
+        99,
+        gt=0,
+        le=100,
+        description="The percentile of the golden or sampled requests that must stay within the limit.",
+    )
 
 
 class Checks(Part):
-    """Run before a version is made active. One that fails blocks it; only an admin may override."""
+    """Checks that run before a version becomes active. A failed check blocks it; only an admin may override it."""
 
-    signature: Signature | None = Field(None, description="Inputs and outputs it must have.")
-    golden: Annotated[tuple[Golden, ...], Most(1000)] = Field((), description="Known requests with their answers.")
-    disagreement: Disagreement | None = Field(None, description="Largest difference from the current version.")
-    latency: Latency | None = Field(None, description="Latency budget.")
+    signature: RequiredSignature | None = Field(None, description="The inputs and outputs it must have.")
+    golden: Annotated[tuple[GoldenRequest, ...], MaxItems(1000)] = Field(
+        (), description="Known requests with their expected responses."
+    )
+    disagreement: Disagreement | None = Field(None, description="The largest difference from the current version.")
+    latency: Latency | None = Field(None, description="The latency limit.")
 
 
 HookEvent = Literal["created", "activated", "rolled-back", "failed"]
 
 
 class Webhook(Part):
-    url: WebUrl = Field(description="Where the event is posted to, as JSON.")
-    secret: SecretKeyRef = Field(description="The key that signs the body (HMAC-SHA256).")
+    url: WebUrl = Field(description="The URL to post the event to, as JSON.")
+    secret: SecretKeyRef = Field(description="The secret key to sign the body with (HMAC-SHA256).")
 
 
 class Hook(Part):
-    """Told of what happened, after it happened. A hook that fails or hangs changes nothing."""
+    """A command or webhook that is called after an event. A hook that fails or hangs has no effect."""
 
-    on: Annotated[tuple[HookEvent, ...], Most(256)] = Field(
-        description="Which events: created, activated, rolled-back, failed."
+    on: Annotated[tuple[HookEvent, ...], MaxItems(256)] = Field(
+        description="The events: created, activated, rolled-back, failed."
     )
-    command: Annotated[tuple[str, ...] | None, Most(1000)] = Field(
-        None, description="A command to run, with the event on standard input."
+    command: Annotated[tuple[str, ...] | None, MaxItems(1000)] = Field(
+        None, description="The command to run, with the event on standard input."
     )
-    webhook: Webhook | None = Field(None, description="In place of `command`: a URL to post the event to.")
-    timeout_seconds: float = Field(30, gt=0, le=600, description="After which it is ended.")
+    webhook: Webhook | None = Field(None, description="A URL to post the event to, in place of `command`.")
+    timeout_seconds: float = Field(30, gt=0, le=600, description="The time after which the hook is stopped.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.on:
             yield Fault(f"{at}.on", "must have at least 1")
-        for index, event in one_of.again(self.on):
+        for index, event in one_of.repeats(self.on):
             yield Fault(f"{at}.on[{index}]", f"'{event}' is given twice")
         yield from one_of.exactly_one(self, ("command", "webhook"), at, context)
         if self.command is not None and not any(self.command[:1]):

@@ -1,4 +1,4 @@
-"""Where a training job takes its data from. Fetched and verified before its command starts."""
+"""Datasets of training jobs. They are downloaded and verified before the command starts."""
 
 from __future__ import annotations
 
@@ -18,37 +18,41 @@ from mizzen.kinds.text.urls import Sha256sum, WebUrl
 
 def _bucket(name: str) -> str:
     if not re.fullmatch(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]", name):
-        raise ValueError(f"{name[:100]!r} is no bucket: 3 to 63 lower-case letters, digits, '-' and '.'")
+        raise ValueError(
+            f"{name[:100]!r} is not a bucket name; expected 3 to 63 lower-case letters, digits, '-' and '.'"
+        )
     return name
 
 
 class S3Dataset(Part):
-    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="The bucket.")
-    prefix: str = Field("", description="Only what is below it. Empty: the whole bucket.")
-    endpoint: WebUrl | None = Field(None, description="Where the object store answers. Absent: as the settings say.")
-    region: str | None = Field(None, description="Its region.")
+    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="The name of the bucket.")
+    prefix: str = Field("", description="Download only objects with this prefix. Empty: the whole bucket.")
+    endpoint: WebUrl | None = Field(None, description="The URL of the object store. Default: that of the settings.")
+    region: str | None = Field(None, description="The region of the bucket.")
     secret: Name | None = Field(
-        None, description="A secret with the keys `accessKeyId` and `secretAccessKey`. Absent: as the settings say."
+        None,
+        description="A secret with the keys `accessKeyId` and `secretAccessKey`. Default: the credentials of the "
+        "settings.",
     )
 
 
 class HttpDataset(Part):
-    url: WebUrl = Field(description="Where the file is.")
-    sha256sum: Sha256sum | None = Field(None, alias="sha256sum", description="sha256 of the file.")
+    url: WebUrl = Field(description="The URL of the file.")
+    sha256sum: Sha256sum | None = Field(None, alias="sha256sum", description="The sha256 of the file.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if self.sha256sum is None:
-            yield Warn(at, "has no sha256sum, so what is fetched is not verified")
+            yield Warn(at, "has no sha256sum, so the download is not verified")
 
 
 class Dataset(Part):
     """Exactly one of `s3`, `http` and `path`."""
 
     s3: S3Dataset | None = Field(None, description="A bucket of an S3-compatible object store.")
-    http: HttpDataset | None = Field(None, description="One file, by http or https.")
-    path: str | None = Field(None, min_length=1, description="A file or folder on the machine the job runs on.")
+    http: HttpDataset | None = Field(None, description="A single file, by http or https.")
+    path: str | None = Field(None, min_length=1, description="A file or folder on the machine that runs the job.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from one_of.exactly_one(self, ("s3", "http", "path"), at, context)
         if self.path is not None and not self.path.startswith("/"):
-            yield Fault(f"{at}.path", f"'{self.path[:100]}' is no absolute path")
+            yield Fault(f"{at}.path", f"'{self.path[:100]}' is not an absolute path")

@@ -1,4 +1,4 @@
-"""Variables of the environment: a value, or a reference to a secret. A secret's value never stands in a spec."""
+"""Environment variables: a value, or a reference to a secret. A spec never contains the value of a secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN_VARIABLES = frozenset(
         "MIZZEN_SETTINGS", "MIZZEN_GPU_HOLDER", "MIZZEN_GPU_MEMORY", "MIZZEN_GPU_MEMORY_SHARE",
     }
 )  # fmt: skip
-"""Set by Mizzen for what it starts, and by nobody else."""
+"""Set by Mizzen for the processes it starts; specs must not set them."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
@@ -29,7 +29,9 @@ _KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
 def _variable(name: str) -> str:
     if not _VARIABLE.fullmatch(name):
-        raise ValueError(f"{name[:100]!r} is no name of a variable: letters, digits and '_', not a digit first")
+        raise ValueError(
+            f"{name[:100]!r} is not a variable name; expected letters, digits and '_', not starting with a digit"
+        )
     if name in OWN_VARIABLES:
         raise ValueError(f"'{name}' is set by Mizzen itself")
     return name
@@ -37,7 +39,7 @@ def _variable(name: str) -> str:
 
 def _secret_key(key: str) -> str:
     if not _KEY.fullmatch(key):
-        raise ValueError(f"{key[:100]!r} is no key of a secret: letters, digits, '-', '_' and '.', at most 253")
+        raise ValueError(f"{key[:100]!r} is not a secret key; expected letters, digits, '-', '_' and '.', at most 253")
     return key
 
 
@@ -47,18 +49,18 @@ VariableName = Annotated[str, AfterValidator(_variable)]
 class SecretKeyRef(Part):
     """One value of a secret in the object's own namespace."""
 
-    name: Name = Field(description="The secret, as `mizzen secret set` named it.")
-    key: Annotated[str, AfterValidator(_secret_key)] = Field(description="Which of its values.")
+    name: Name = Field(description="The name of the secret, as set by `mizzen secret set`.")
+    key: Annotated[str, AfterValidator(_secret_key)] = Field(description="The key of the value in the secret.")
 
 
 class ValueFrom(Part):
-    secret_key_ref: SecretKeyRef = Field(description="The value of a secret.")
+    secret_key_ref: SecretKeyRef = Field(description="A reference to the value of a secret.")
 
 
 class EnvVar(Part):
-    name: VariableName = Field(description="The variable's name.")
-    value: str | None = Field(None, description="Its value. Everybody who may read the object sees it.")
-    value_from: ValueFrom | None = Field(None, description="In place of `value`: where the value is taken from.")
+    name: VariableName = Field(description="The name of the variable.")
+    value: str | None = Field(None, description="The value. It is visible to everyone who may read the object.")
+    value_from: ValueFrom | None = Field(None, description="Where to take the value from, in place of `value`.")
 
     @property
     def secret(self) -> SecretKeyRef | None:
@@ -68,8 +70,8 @@ class EnvVar(Part):
         yield from one_of.exactly_one(self, ("value", "value_from"), at, context)
 
 
-def repeated(variables: Iterable[EnvVar], at: str) -> Iterator[Fault]:
-    """A fault for every name that was there before; `at` is the path of the list."""
+def repeat_faults(variables: Iterable[EnvVar], at: str) -> Iterator[Fault]:
+    """A fault for every repeated name; `at` is the path of the list."""
     seen: set[str] = set()
     for index, variable in enumerate(variables):
         if variable.name in seen:

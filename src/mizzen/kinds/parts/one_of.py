@@ -1,4 +1,4 @@
-"""Parts of which one field at most, or exactly one, may be given. Pure."""
+"""Rules for parts in which at most one field, or exactly one, may be set. Pure."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Part
 
 
-def given(part: Part, fields: Sequence[str]) -> tuple[str, ...]:
-    """Those of the fields that are there. Present is what counts, not truth: 0 and {} are given."""
+def present_fields(part: Part, fields: Sequence[str]) -> tuple[str, ...]:
+    """The fields that are set. Presence counts, not truth: 0 and {} are set."""
     return tuple(name for name in fields if getattr(part, name) is not None)
 
 
 def at_most_one(part: Part, fields: Sequence[str], at: str) -> Iterator[Fault]:
-    there = given(part, fields)
+    there = present_fields(part, fields)
     if len(there) > 1:
-        possible, written = ", ".join(_written(part, fields)), " and ".join(_written(part, there))
-        yield Fault(at, f"only one of {possible} is possible, not {written}")
+        possible, written = ", ".join(_wire_names(part, fields)), " and ".join(_wire_names(part, there))
+        yield Fault(at, f"only one of {possible} may be set, not {written}")
 
 
 def exactly_one(part: Part, fields: Sequence[str], at: str, context: Context) -> Iterator[Fault]:
-    """A field that could not be read is not said to be missing."""
-    if not given(part, fields) and context.read(at, *_written(part, fields)):
-        yield Fault(at, f"one of {', '.join(_written(part, fields))} is required")
+    """A field that could not be read is not reported as missing."""
+    if not present_fields(part, fields) and context.was_read(at, *_wire_names(part, fields)):
+        yield Fault(at, f"one of {', '.join(_wire_names(part, fields))} is required")
     yield from at_most_one(part, fields, at)
 
 
-def again(words: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Each word that was there before, with its index."""
+def repeats(words: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Each repeated word, with its index."""
     seen: set[str] = set()
     for index, word in enumerate(words):
         if word in seen:
@@ -37,6 +37,6 @@ def again(words: Iterable[str]) -> Iterator[tuple[int, str]]:
         seen.add(word)
 
 
-def _written(part: Part, fields: Sequence[str]) -> list[str]:
-    """Names of fields as they are on the wire."""
+def _wire_names(part: Part, fields: Sequence[str]) -> list[str]:
+    """The names of fields on the wire."""
     return [type(part).model_fields[name].alias or name for name in fields]

@@ -1,4 +1,4 @@
-"""Pods as Kubernetes writes them. Typed is what Mizzen reads; everything else is passed on as it stands."""
+"""Kubernetes pods. The fields that Mizzen reads are typed; all others are passed on unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mizzen.errors import Fault
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.names import Name
 from mizzen.kinds.text.quantities import AnyAmount
 
@@ -19,55 +19,63 @@ from mizzen.kinds.text.quantities import AnyAmount
 class ContainerValueFrom(Part):
     open: ClassVar[bool] = True
 
-    secret_key_ref: SecretKeyRef | None = Field(None, description="The value of a secret.")
+    secret_key_ref: SecretKeyRef | None = Field(None, description="A reference to the value of a secret.")
 
 
 class ContainerEnvVar(Part):
     open: ClassVar[bool] = True
 
-    name: str = Field(min_length=1, description="The variable's name.")
-    value: str | None = Field(None, description="Its value.")
-    value_from: ContainerValueFrom | None = Field(None, description="In place of `value`: where it is taken from.")
+    name: str = Field(min_length=1, description="The name of the variable.")
+    value: str | None = Field(None, description="The value.")
+    value_from: ContainerValueFrom | None = Field(
+        None, description="Where to take the value from, in place of `value`."
+    )
 
 
 class ContainerPort(Part):
     open: ClassVar[bool] = True
 
-    container_port: int = Field(ge=1, le=65535, description="The port the container listens on.")
-    name: str | None = Field(None, description="The port's name.")
-    protocol: str | None = Field(None, description="`TCP` unless said.")
+    container_port: int = Field(ge=1, le=65535, description="The port that the container listens on.")
+    name: str | None = Field(None, description="The name of the port.")
+    protocol: str | None = Field(None, description="The protocol. Default: `TCP`.")
 
 
 class ContainerResources(Part):
     open: ClassVar[bool] = True
 
-    requests: Annotated[dict[str, AnyAmount], Most(256)] = Field(
-        default_factory=dict, description="What is kept free for it."
+    requests: Annotated[dict[str, AnyAmount], MaxItems(256)] = Field(
+        default_factory=dict, description="The resources to reserve."
     )
-    limits: Annotated[dict[str, AnyAmount], Most(256)] = Field(default_factory=dict, description="The most it may use.")
+    limits: Annotated[dict[str, AnyAmount], MaxItems(256)] = Field(
+        default_factory=dict, description="The most resources it may use."
+    )
 
 
 class Container(Part):
     open: ClassVar[bool] = True
 
-    name: Name = Field(description="The container's name, a DNS label.")
-    image: str | None = Field(None, description="The image to run; an engine without containers cannot.")
-    command: Annotated[tuple[str, ...], Most(1000)] = Field((), description="Runs in place of the image's entry point.")
-    args: Annotated[tuple[str, ...], Most(1000)] = Field((), description="Arguments of the command.")
-    working_dir: str | None = Field(None, description="The folder the command starts in.")
-    env: Annotated[tuple[ContainerEnvVar, ...], Most(256)] = Field((), description="Variables of its environment.")
-    ports: Annotated[tuple[ContainerPort, ...], Most(256)] = Field((), description="Ports it listens on.")
-    resources: ContainerResources | None = Field(None, description="What it may use, as Kubernetes writes it.")
+    name: Name = Field(description="The name of the container, a DNS label.")
+    image: str | None = Field(None, description="The image to run. An engine without containers cannot run it.")
+    command: Annotated[tuple[str, ...], MaxItems(1000)] = Field(
+        (), description="The command to run, in place of the image's entry point."
+    )
+    args: Annotated[tuple[str, ...], MaxItems(1000)] = Field((), description="The arguments of the command.")
+    working_dir: str | None = Field(None, description="The working directory of the command.")
+    env: Annotated[tuple[ContainerEnvVar, ...], MaxItems(256)] = Field((), description="Environment variables.")
+    ports: Annotated[tuple[ContainerPort, ...], MaxItems(256)] = Field((), description="The ports it listens on.")
+    resources: ContainerResources | None = Field(None, description="Requests and limits, as in Kubernetes.")
 
 
 class PodSpec(Part):
     open: ClassVar[bool] = True
 
-    containers: Annotated[tuple[Container, ...], Most(256)] = Field(description="What runs in the pod, at least one.")
-    node_selector: Annotated[dict[str, str], Most(256)] = Field(
-        default_factory=dict, description="Labels that its node must have."
+    containers: Annotated[tuple[Container, ...], MaxItems(256)] = Field(
+        description="The containers of the pod, at least one."
     )
-    node_name: str | None = Field(None, description="The one node it may run on.")
+    node_selector: Annotated[dict[str, str], MaxItems(256)] = Field(
+        default_factory=dict, description="Labels that the node must have."
+    )
+    node_name: str | None = Field(None, description="The node to run on.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.containers:
@@ -82,9 +90,9 @@ class PodSpec(Part):
 class PodMeta(Part):
     open: ClassVar[bool] = True
 
-    labels: Annotated[dict[str, str], Most(64)] = Field(default_factory=dict, description="Labels of every pod.")
-    annotations: Annotated[dict[str, str], Most(256)] = Field(
-        default_factory=dict, description="Annotations of every pod."
+    labels: Annotated[dict[str, str], MaxItems(64)] = Field(default_factory=dict, description="Labels of the pods.")
+    annotations: Annotated[dict[str, str], MaxItems(256)] = Field(
+        default_factory=dict, description="Annotations of the pods."
     )
 
 
@@ -96,7 +104,7 @@ class PodTemplate(Part):
 
 
 def unrunnable_images(pod: PodSpec, at: str, context: Context, so: str) -> Iterator[Warn]:
-    """A warning for each image when the engine runs none; `so` says what comes of it."""
+    """A warning for each image if the engine runs no containers; `so` states the consequence."""
     if "containers" in context.capabilities:
         return
     for index, container in enumerate(pod.containers):

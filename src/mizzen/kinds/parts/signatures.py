@@ -1,4 +1,4 @@
-"""What a served version takes and gives, as its replicas said, and whether another one can stand in for it. Pure."""
+"""The signature of a served version, as its replicas reported it, and whether another version can replace it. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mizzen.kinds.schema.resource import Part
 
 
 class Signature(Part):
-    """Inputs and outputs. Without inputs, or without outputs, nothing is known of them."""
+    """Inputs and outputs. If either is empty, it is unknown."""
 
-    inputs: tuple[TensorSpec, ...] = Field((), description="What it takes.")
-    outputs: tuple[TensorSpec, ...] = Field((), description="What it gives.")
+    inputs: tuple[TensorSpec, ...] = Field((), description="The inputs.")
+    outputs: tuple[TensorSpec, ...] = Field((), description="The outputs.")
 
 
 def differences(old: Signature | None, new: Signature | None) -> tuple[str, ...]:
-    """Why those who call what has the signature `old` could not call what has `new`, in words; empty when they could.
+    """Why callers of the signature `old` could not call `new`, in words; empty if they can.
 
-    What gives more than before does not trouble anybody.
+    Additional outputs do not break callers.
     """
     if old is None or new is None:
         return ()
@@ -32,10 +32,10 @@ def _inputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterato
         return
     was, now = ({tensor.name: tensor for tensor in tensors} for tensors in (old, new))
     for name in sorted(was.keys() - now.keys()):
-        yield f"it takes no input '{name}'"
+        yield f"it has no input '{name}'"
     for name in sorted(now.keys() - was.keys()):
-        yield f"it takes an input '{name}', {_form(now[name])}"
-    yield from _changed(was, now, "input")
+        yield f"it needs an input '{name}', {_form(now[name])}"
+    yield from _type_differences(was, now, "input")
 
 
 def _outputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterator[str]:
@@ -43,11 +43,11 @@ def _outputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterat
         return
     was, now = ({tensor.name: tensor for tensor in tensors} for tensors in (old, new))
     for name in sorted(was.keys() - now.keys()):
-        yield f"it gives no output '{name}'"
-    yield from _changed(was, now, "output")
+        yield f"it has no output '{name}'"
+    yield from _type_differences(was, now, "output")
 
 
-def _changed(was: dict[str, TensorSpec], now: dict[str, TensorSpec], what: str) -> Iterator[str]:
+def _type_differences(was: dict[str, TensorSpec], now: dict[str, TensorSpec], what: str) -> Iterator[str]:
     for name in sorted(was.keys() & now.keys()):
         before, after = was[name], now[name]
         if (before.datatype, before.shape) != (after.datatype, after.shape):

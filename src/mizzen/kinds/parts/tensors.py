@@ -1,4 +1,4 @@
-"""Tensors as the inference protocol describes them: what a model takes and gives, and given values."""
+"""Tensors as the inference protocol describes them: the inputs and outputs of models, and values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 Datatype = Literal[
     "BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64", "BYTES"
@@ -21,9 +21,9 @@ Datatype = Literal[
 class TensorSpec(Part):
     """One input or output: its name, type and shape."""
 
-    name: str = Field(min_length=1, description="The tensor's name.")
-    datatype: Datatype = Field(description="The type of each element, as the V2 protocol names it.")
-    shape: Annotated[tuple[int, ...], Most(64)] = Field(description="Its dimensions; -1 where any number is fine.")
+    name: str = Field(min_length=1, description="The name of the tensor.")
+    datatype: Datatype = Field(description="The type of the elements, as named in the V2 protocol.")
+    shape: Annotated[tuple[int, ...], MaxItems(64)] = Field(description="The dimensions; -1 for any size.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for index, size in enumerate(self.shape):
@@ -34,29 +34,29 @@ class TensorSpec(Part):
 class Tensor(Part):
     """A tensor with its data."""
 
-    name: str = Field(min_length=1, description="The tensor's name.")
-    datatype: Datatype = Field(description="The type of each element, as the V2 protocol names it.")
-    shape: Annotated[tuple[int, ...], Most(64)] = Field(description="Its dimensions.")
-    data: Annotated[list[Any], Most(2**18)] = Field(description="Its elements, flat or nested.")
+    name: str = Field(min_length=1, description="The name of the tensor.")
+    datatype: Datatype = Field(description="The type of the elements, as named in the V2 protocol.")
+    shape: Annotated[tuple[int, ...], MaxItems(64)] = Field(description="The dimensions.")
+    data: Annotated[list[Any], MaxItems(2**18)] = Field(description="The elements, flat or nested.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for index, size in enumerate(self.shape):
             if size < 0:
                 yield Fault(f"{at}.shape[{index}]", f"must be at least 0, not {size}")
-        shaped = context.whole(f"{at}.shape") and min(self.shape, default=0) >= 0
+        shaped = context.is_complete(f"{at}.shape") and min(self.shape, default=0) >= 0
         if shaped and (there := _count(self.data)) != prod(self.shape):
             yield Fault(f"{at}.data", f"has {there} elements; shape needs {prod(self.shape)}")
-        if context.read(at, "datatype") and (strange := next(_not_of(self.datatype, self.data), None)) is not None:
-            yield Fault(f"{at}.data", f"{strange} is no {self.datatype}")
+        if context.was_read(at, "datatype") and (strange := next(_not_of(self.datatype, self.data), None)) is not None:
+            yield Fault(f"{at}.data", f"{strange} is not of type {self.datatype}")
 
 
 def flat(data: list[Any]) -> list[Any]:
-    """Its elements, in their order."""
+    """The elements in order."""
     return [value for item in data for value in (flat(item) if isinstance(item, list) else (item,))]
 
 
-def repeated(tensors: Iterable[TensorSpec | Tensor], at: str) -> Iterator[Fault]:
-    """A fault for every name that was there before; `at` is the path of the list."""
+def repeat_faults(tensors: Iterable[TensorSpec | Tensor], at: str) -> Iterator[Fault]:
+    """A fault for every repeated name; `at` is the path of the list."""
     seen: set[str] = set()
     for index, tensor in enumerate(tensors):
         if tensor.name in seen:
@@ -88,7 +88,9 @@ def _fits(datatype: str, item: Any) -> bool:
     if isinstance(item, bool):
         return False
     if datatype in _MOST:
-        return isinstance(item, int | float) and abs(item) <= _MOST[datatype]  # nor NaN, which JSON cannot carry
+        return (
+            isinstance(item, int | float) and abs(item) <= _MOST[datatype]
+        )  # this also excludes NaN, which JSON cannot represent
     bits = int(datatype.removeprefix("U").removeprefix("INT"))
     least, most = (0, 2**bits) if datatype.startswith("U") else (-(2 ** (bits - 1)), 2 ** (bits - 1))
     return isinstance(item, int) and least <= item < most

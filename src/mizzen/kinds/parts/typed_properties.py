@@ -1,4 +1,4 @@
-"""Things that have a type and properties: components, traits, policies, steps. Their types stand in tables."""
+"""Parts with a type and properties: components, traits, policies, steps. Tables list their types."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from pydantic import Field, ValidationError
 
 from mizzen.errors import Fault
 from mizzen.kinds.schema import lenient_decode
-from mizzen.kinds.schema.findings import Context, Finding, examine, suggestion
+from mizzen.kinds.schema.examine import examine
+from mizzen.kinds.schema.findings import Context, Finding, suggestion
 from mizzen.kinds.schema.resource import Part, Present
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 
 @dataclass(frozen=True, slots=True)
-class Type:
-    """One documented module: its name, and what its properties may hold."""
+class ModuleType:
+    """One documented module: its name and its properties."""
 
     name: str
     properties: type[Part]
@@ -26,7 +27,7 @@ class Type:
     aliases: tuple[str, ...] = ()
 
 
-T = TypeVar("T", bound=Type)
+T = TypeVar("T", bound=ModuleType)
 
 
 def find(types: Iterable[T], word: str) -> T | None:
@@ -34,24 +35,24 @@ def find(types: Iterable[T], word: str) -> T | None:
     return next((type_ for type_ in types if word == type_.name or word in type_.aliases), None)
 
 
-class Nothing(Part):
+class NoProperties(Part):
     """Properties of a type that has none."""
 
 
-class Typed(Part):
-    """Base of what is written as `type` and `properties`. The table says what the properties may be."""
+class TypedPart(Part):
+    """Base of parts that are written as `type` and `properties`. The table of types defines the properties."""
 
     noun: ClassVar[str] = "type"
-    types: ClassVar[tuple[Type, ...]] = ()
+    types: ClassVar[tuple[ModuleType, ...]] = ()
 
-    type: str = Field(description="Which module it is; it decides what `properties` may hold.")
-    properties: Annotated[dict[str, Any], Present, Most(30_000)] = Field(
-        default_factory=dict, description="Parameters of the module, typed by `type`."
+    type: str = Field(description="The module; it defines the `properties`.")
+    properties: Annotated[dict[str, Any], Present, MaxItems(30_000)] = Field(
+        default_factory=dict, description="The parameters of the module, as defined by `type`."
     )
 
     @property
     def typed(self) -> Part | None:
-        """The properties as their type has them, with defaults. None: the type is unknown, or they have faults."""
+        """The properties as a typed Part, with defaults. None if the type is unknown, or the properties have faults."""
         known = find(self.types, self.type)
         if known is None:
             return None
@@ -62,7 +63,7 @@ class Typed(Part):
 
     @property
     def readable_properties(self) -> Part | None:
-        """As `typed`, without what has faults, and with blanks where it had to be. For checks, which see the rest."""
+        """As `typed`, but faulty fields are left out, or blank if they are required, so that checks see the rest."""
         known = find(self.types, self.type)
         return lenient_decode.read(known.properties, json.dumps(self.properties)) if known else None
 
@@ -76,8 +77,8 @@ class Typed(Part):
         yield from examine(known.properties, self.properties, f"{at}.properties", context, strict=context.strict)
 
 
-def repeated(names: Iterable[tuple[str, str | None]], noun: str) -> Iterator[Fault]:
-    """A fault for each name that was there before; `names` are pairs of path and name."""
+def repeat_faults(names: Iterable[tuple[str, str | None]], noun: str) -> Iterator[Fault]:
+    """A fault for each repeated name; `names` are pairs of path and name."""
     seen: set[str] = set()
     for path, name in names:
         if name in seen:

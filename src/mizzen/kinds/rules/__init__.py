@@ -1,4 +1,4 @@
 """Rules that several kinds share and that need more than one field: references, placement, workload templates.
 
-Single kinds keep their own rules beside their spec.
+Rules of a single kind are in the module of its spec.
 """

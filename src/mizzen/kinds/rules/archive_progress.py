@@ -1,4 +1,4 @@
-"""How far the archive of a manifest's entry is on its way to become a version. Told by whoever fetches it."""
+"""The progress of an archive of `spec.manifest` toward a version, as its downloader reports it."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from mizzen.kinds.serving import InferenceModelSpec, ModelFile
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class FetchProgress:
     state: Literal["fetching", "failed"]
     message: str
 
 
-class Fetching(Protocol):
-    def look(self, resource: Resource, spec: InferenceModelSpec, entry: ModelFile) -> Progress:
-        """Begins to fetch, unless that is under way or has just failed, and tells how far it is. Returns at once.
+class ArchiveFetcher(Protocol):
+    def look(self, resource: Resource, spec: InferenceModelSpec, entry: ModelFile) -> FetchProgress:
+        """Starts the download, unless it is running or has just failed, and returns its progress at once.
 
-        The version is there when it is done. What the same InferenceModel wanted before is not fetched any further.
+        The version exists when the download is done. An earlier download of the same InferenceModel is cancelled.
         """
         ...
 
     def forget(self, ref: Ref) -> None:
-        """This InferenceModel wants nothing any more."""
+        """This InferenceModel no longer needs a download."""
         ...
 
 
-class NoFetching:
-    """Where nothing is fetched."""
+class NoArchiveFetcher:
+    """An implementation that downloads nothing."""
 
-    def look(self, resource: Resource, spec: InferenceModelSpec, entry: ModelFile) -> Progress:
-        return Progress("failed", "nothing is fetched here; register the version instead")
+    def look(self, resource: Resource, spec: InferenceModelSpec, entry: ModelFile) -> FetchProgress:
+        return FetchProgress("failed", "downloads are not available here; register the version instead")
 
     def forget(self, ref: Ref) -> None:
         pass
 
 
 def entry_of(spec: InferenceModelSpec) -> ModelFile | None:
-    """The one that is to be served; None when the spec has no manifest that counts."""
+    """The entry to serve; None if the spec has no manifest, or an image takes precedence."""
     if spec.image or not spec.manifest:
         return None
     wanted = spec.target_version or spec.manifest[0].version

@@ -1,7 +1,7 @@
-"""What a spec says about what is not in it, held against what there is: for whoever admits it, and for the controllers.
+"""Checks of a spec against the objects it references, for admission and for the controllers.
 
-Pure: `named` tells what to look up, `findings` what is wrong or odd then. Few are faults: files may be applied in any
-order, so most of what is missing now may come later.
+Pure: `references_of` says what to look up, `findings` what is wrong or odd then. Few findings are faults: files may be
+applied in any order, so most of what is missing may be created later.
 """
 
 from __future__ import annotations
@@ -26,50 +26,50 @@ CALLABLE = ("Model", "InferenceModel", "MLGraph")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """What a spec names that says something about it."""
+class References:
+    """The objects, users and secrets that a spec references."""
 
     objects: frozenset[Ref] = frozenset()
     users: frozenset[str] = frozenset()
     secrets: frozenset[str] = frozenset()
-    """Of its own namespace."""
+    """In its own namespace."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What there is of it."""
+class ReferencedObjects:
+    """The referenced objects, users and secrets that exist."""
 
     objects: Mapping[Ref, Resource | None] = field(default_factory=dict)
-    """None: it counts as there, and no more is known of it."""
+    """None: it counts as existing, but its content is unknown."""
     users: frozenset[str] = frozenset()
     secrets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The keys, by name."""
+    """The keys of each secret, by name."""
 
 
-def named(resource: Resource) -> Named:
-    """Of a spec that is valid in itself."""
+def references_of(resource: Resource) -> References:
+    """For a spec that is valid in itself."""
     match resource.kind:
         case "Model":
             return _of_model(resource, ModelSpec.of(resource))
         case "InferenceModel":
             spec = InferenceModelSpec.of(resource)
-            return Named(frozenset({_model(resource, spec.model_name)}), secrets=_secrets(spec.env))
+            return References(frozenset({_model(resource, spec.model_name)}), secrets=_secrets(spec.env))
         case "TrainingJob":
             job = TrainingJobSpec.of(resource)
             made = [_version(resource, job.model_name, job.version)] if job.model_name and job.version else []
             keys = _dataset_secret(job)
-            return Named(frozenset(made), secrets=_secrets(job.env) | ({keys} if keys else set()))
+            return References(frozenset(made), secrets=_secrets(job.env) | ({keys} if keys else set()))
         case "Application":
-            needed = application.needed_versions(ApplicationSpec.of(resource))
-            return Named(frozenset(_version(resource, model, version) for _, model, version in needed))
+            needed = application.find_needed_versions(ApplicationSpec.of(resource))
+            return References(frozenset(_version(resource, model, version) for _, model, version in needed))
         case "RoleBinding":
             binding = RoleBindingSpec.of(resource)
-            return Named(frozenset(_called(resource, binding.model)), users=frozenset(_users(binding)))
-    return Named()
+            return References(frozenset(_callable_refs(resource, binding.model)), users=frozenset(_users(binding)))
+    return References()
 
 
-def findings(resource: Resource, there: Surroundings) -> Iterator[Finding]:
-    """`there` holds at least what `named` names, as far as there is such a thing."""
+def findings(resource: Resource, there: ReferencedObjects) -> Iterator[Finding]:
+    """`there` has at least the existing ones of what `references_of` returns."""
     match resource.kind:
         case "Model":
             spec = ModelSpec.of(resource)
@@ -81,7 +81,7 @@ def findings(resource: Resource, there: Surroundings) -> Iterator[Finding]:
             yield from _inference_model(resource, InferenceModelSpec.of(resource), there)
         case "TrainingJob":
             job = TrainingJobSpec.of(resource)
-            if named(resource).objects - there.objects.keys():
+            if references_of(resource).objects - there.objects.keys():
                 yield Warn("spec.version", f"model '{job.model_name}' has no version {job.version} yet")
             yield from _env(job.env, there)
             keys = _dataset_secret(job)
@@ -97,19 +97,19 @@ def findings(resource: Resource, there: Surroundings) -> Iterator[Finding]:
 
 
 def waiting_aliases(aliases: Mapping[str, str], exists: Callable[[str], bool]) -> Iterator[Warn]:
-    """A word on each alias of a model whose version is not there; `exists` takes a version of it."""
+    """A warning for each alias whose version does not exist; `exists` takes a version of the model."""
     for alias, version in sorted(aliases.items()):
         if not exists(version):
-            yield Warn(f"spec.aliases.{alias}", f"there is no version {version} yet; the alias answers once there is")
+            yield Warn(f"spec.aliases.{alias}", f"there is no version {version} yet; the alias works once there is")
 
 
-def _of_model(resource: Resource, spec: ModelSpec) -> Named:
+def _of_model(resource: Resource, spec: ModelSpec) -> References:
     versions = {_version(resource, resource.meta.name, version) for version in spec.aliases.values()}
     first = {_model(resource, references.parse(spec.alias_of).name)} if spec.alias_of else set[Ref]()
-    return Named(frozenset(versions | first))
+    return References(frozenset(versions | first))
 
 
-def _alias_of(resource: Resource, spec: ModelSpec, there: Surroundings) -> Iterator[Finding]:
+def _alias_of(resource: Resource, spec: ModelSpec, there: ReferencedObjects) -> Iterator[Finding]:
     if not spec.alias_of:
         return
     first = _model(resource, references.parse(spec.alias_of).name)
@@ -120,10 +120,10 @@ def _alias_of(resource: Resource, spec: ModelSpec, there: Surroundings) -> Itera
         yield Warn("spec.aliasOf", f"there is no model '{first.name}' yet")
     elif target is not None and target.spec.get("aliasOf"):
         meant = target.spec["aliasOf"]
-        yield Fault("spec.aliasOf", f"'{first.name}' is itself an alias, of '{meant}'; aliases never chain")
+        yield Fault("spec.aliasOf", f"'{first.name}' is itself an alias of '{meant}'; aliases cannot be chained")
 
 
-def _inference_model(resource: Resource, spec: InferenceModelSpec, there: Surroundings) -> Iterator[Finding]:
+def _inference_model(resource: Resource, spec: InferenceModelSpec, there: ReferencedObjects) -> Iterator[Finding]:
     if not spec.image and not spec.manifest and _model(resource, spec.model_name) not in there.objects:
         yield Fault(
             "spec.modelName",
@@ -133,16 +133,16 @@ def _inference_model(resource: Resource, spec: InferenceModelSpec, there: Surrou
     yield from _env(spec.env, there)
 
 
-def _role_binding(resource: Resource, spec: RoleBindingSpec, there: Surroundings) -> Iterator[Finding]:
+def _role_binding(resource: Resource, spec: RoleBindingSpec, there: ReferencedObjects) -> Iterator[Finding]:
     for name in _users(spec):
         if name not in there.users:
             at = f"spec.subjects[{spec.subjects.index(name)}]"
             yield Warn(at, f"there is no user '{name}' yet: mizzen user add {name}")
-    if spec.model and not any(ref in there.objects for ref in _called(resource, spec.model)):
+    if spec.model and not any(ref in there.objects for ref in _callable_refs(resource, spec.model)):
         yield Warn("spec.target.model", f"nothing is called '{spec.model}' yet")
 
 
-def _env(variables: Iterable[EnvVar], there: Surroundings) -> Iterator[Finding]:
+def _env(variables: Iterable[EnvVar], there: ReferencedObjects) -> Iterator[Finding]:
     for index, variable in enumerate(variables):
         secret = variable.secret
         if secret is None:
@@ -163,11 +163,11 @@ def _dataset_secret(job: TrainingJobSpec) -> str | None:
 
 
 def _users(spec: RoleBindingSpec) -> list[str]:
-    """Those that this plane itself knows."""
+    """The subjects that are users of this plane."""
     return [subject for subject in spec.subjects if ":" not in subject and subject != "*"]
 
 
-def _called(resource: Resource, name: str) -> list[Ref]:
+def _callable_refs(resource: Resource, name: str) -> list[Ref]:
     return [Ref(kind, name, resource.meta.namespace) for kind in CALLABLE] if name else []
 
 

@@ -1,8 +1,9 @@
-"""What a served version runs as: the Workload of an InferenceModel, and how to tell it from others. Pure.
+"""The Workload that serves a version for an InferenceModel, and how it differs from others. Pure.
 
-All of a Workload's spec but the number of replicas is its template. Another version or another template is another
-Workload, with processes beside those that serve: no change of a server ends what answers before something else does.
-Except where only data differ, and what runs takes them without a restart: that Workload is given them (`in_place`).
+The whole spec of a Workload except the number of replicas is its template. Another version or another template is
+another Workload, whose processes run next to those that serve: no change stops the old processes before the new ones
+are ready. The exception: if only data differ, and the running processes can reload, their Workload is updated
+(`in_place`).
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from mizzen.kinds.serving import InferenceModelSpec, workload_name
 from mizzen.kinds.workload import MODEL_LABEL, RELOAD_REFUSED, WorkloadStatus
 
 
-class Saved(Protocol):
-    """A checkpoint, as far as it is served (`runs/checkpoints.py`)."""
+class ServableCheckpoint(Protocol):
+    """The parts of a checkpoint that serving needs (`runs/checkpoints.py`)."""
 
     @property
-    def files(self) -> Iterable[SavedFile]: ...
+    def files(self) -> Iterable[CheckpointFile]: ...
     @property
     def trusted(self) -> bool: ...
     @property
@@ -34,7 +35,7 @@ class Saved(Protocol):
     def entrypoint(self) -> str: ...
 
 
-class SavedFile(Protocol):
+class CheckpointFile(Protocol):
     @property
     def path(self) -> str: ...
     @property
@@ -50,9 +51,9 @@ _CODE = (".py", ".pyc", ".so", ".pyd", ".zip")
 def workload_of(
     resource: Resource, spec: InferenceModelSpec, version: ModelVersionSpec, there: Iterable[Resource]
 ) -> Resource:
-    """The Workload that serves this version as the spec says; the one among `there` that does so, if there is one.
+    """The Workload that serves this version according to the spec; one of `there` if it does so already.
 
-    Invalid when the version does not tell what to load.
+    Raises Invalid if the version does not say what to load.
     """
     wanted = _spec(spec, version)
     first = workload_name(resource.meta.name, version.version)
@@ -65,12 +66,12 @@ def workload_of(
 
 
 def in_place(answers: Resource, wanted: Resource) -> Resource | None:
-    """The Workload that answers, told to do so as `wanted` says; None when only other processes can.
+    """The Workload that serves now, with the spec of `wanted`; None if that needs new processes.
 
-    Its replicas take new data themselves, code they do not: that of both must be the same.
+    Replicas can reload data, but not code: the code of both must be the same.
     """
     meta = replace(wanted.meta, name=answers.meta.name)
-    if answers.spec.get("began") and serves(answers, wanted.spec):  # it is given them already, or has them
+    if answers.spec.get("began") and serves(answers, wanted.spec):  # it is loading them already, or has them
         return Resource("Workload", meta, _with_began(wanted.spec, answers))
     ready = [replica for replica in WorkloadStatus.of(answers).replicas if replica.state == "ready"]
     before, now = ({**template(each.spec), "artifacts": _code(each.spec)} for each in (answers, wanted))
@@ -81,12 +82,12 @@ def in_place(answers: Resource, wanted: Resource) -> Resource | None:
 
 
 def serves(workload: Resource, wanted: Mapping[str, Any]) -> bool:
-    """Does it run what is wanted, or can it?"""
+    """Whether the Workload runs what is wanted, or can."""
     return not workload.deleting and template(workload.spec) == template(wanted) and not refusal(workload)
 
 
 def refusal(workload: Resource) -> str:
-    """Why its replicas do not take the files that it is to have; empty when they do."""
+    """Why its replicas cannot load the files of its spec; empty if they can."""
     status = WorkloadStatus.of(workload)
     if status.observed_generation != workload.meta.generation:
         return ""
@@ -94,45 +95,45 @@ def refusal(workload: Resource) -> str:
 
 
 def template(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """All that a process is started with."""
+    """Everything that a process starts with."""
     return {field: value for field, value in spec.items() if field not in ("replicas", "began")}
 
 
 def files_digest(artifacts: Iterable[Mapping[str, Any]]) -> str:
-    """What these files are called, in the form they have on the wire."""
+    """The digest of a set of artifacts in their wire form."""
     listing = "".join(f"{artifact['path']}\0{artifact['digest']}\0" for artifact in artifacts)
     return hashlib.sha256(listing.encode()).hexdigest()[:16]
 
 
 def has_files(workload: Resource, digest: str) -> bool:
-    """Do all of its replicas that answer do so with these files? Those that do not say what they have count as such."""
+    """Whether all ready replicas serve these files. Replicas that do not report their files count, too."""
     replicas = WorkloadStatus.of(workload).replicas
     return all(replica.files in ("", digest) for replica in replicas if replica.state == "ready")
 
 
 def entrypoint(version: ModelVersionSpec) -> str:
-    """Where the model is in its artifacts. With a single file there is nothing to choose."""
+    """The path of the model among the artifacts; with a single file, that file. Raises Invalid if it is ambiguous."""
     if version.entrypoint is not None:
         return version.entrypoint
     if len(version.artifacts) != 1:
         name = version_object_name(version.model_name, version.version)
         raise Invalid(
-            f"ModelVersion/{name} has {len(version.artifacts)} files and no spec.entrypoint to tell which to load"
+            f"ModelVersion/{name} has {len(version.artifacts)} files and no spec.entrypoint that says which to load"
         )
     return version.artifacts[0].path
 
 
-def with_checkpoint(version: ModelVersionSpec, saved: Saved) -> ModelVersionSpec:
-    """The version as a checkpoint of it is served: its files, and over them those of the checkpoint.
+def with_checkpoint(version: ModelVersionSpec, saved: ServableCheckpoint) -> ModelVersionSpec:
+    """The version with a checkpoint applied: its files, overlaid by those of the checkpoint.
 
-    Python code that has an entrypoint loads what was saved itself. Else what was saved is the model, and tells what it
-    is; where it does not, it is what the version is said to be.
+    Python code with an entrypoint loads the checkpoint itself. Otherwise the checkpoint is the model and declares its
+    framework; if it does not, the framework of the version applies.
     """
     files = [
         Artifact(path=file.path, digest=file.digest, size=file.size, trusted=saved.trusted) for file in saved.files
     ]
     places = {file.path for file in files}
-    under = [artifact for artifact in version.artifacts if not _covered(artifact.path, places)]
+    under = [artifact for artifact in version.artifacts if not _is_covered(artifact.path, places)]
     changed: dict[str, Any] = {"artifacts": (*under, *files)}
     if version.framework != "python" or version.entrypoint is None:
         single = files[0].path if len(files) == 1 else None
@@ -142,25 +143,25 @@ def with_checkpoint(version: ModelVersionSpec, saved: Saved) -> ModelVersionSpec
 
 
 def awaits_training(version: ModelVersionSpec) -> bool:
-    """Is it code that nothing is said to be loaded from? Then only what a job saves can be served."""
+    """Whether the version is code without a model to load, so that only checkpoints of jobs can be served."""
     code = any(artifact.path.endswith(".py") for artifact in version.artifacts)
     named = version.entrypoint or ""
     return code and (not named or (version.framework != "python" and named.endswith(".py")))
 
 
-def _covered(path: str, places: set[str]) -> bool:
-    """Does something else stand there, or would it have to stand within it?"""
+def _is_covered(path: str, places: set[str]) -> bool:
+    """Whether another file has this path, a parent of it, or a path below it."""
     above = {"/".join(path.split("/")[:depth]) for depth in range(1, path.count("/") + 2)}
     return bool(above & places) or any(place.startswith(f"{path}/") for place in places)
 
 
 def is_trusted(version: ModelVersionSpec) -> bool:
-    """Has somebody vouched for all its files? Without any there is nothing that anybody could have vouched for."""
+    """Whether all its files are trusted. A version without files is not."""
     return bool(version.artifacts) and all(artifact.trusted for artifact in version.artifacts)
 
 
 def _spec(spec: InferenceModelSpec, version: ModelVersionSpec) -> dict[str, Any]:
-    # Plain data, not a typed WorkloadSpec, and nothing that says nothing: new defaults must not replace what runs.
+    # Plain data without empty fields, not a typed WorkloadSpec: new defaults must not replace running Workloads.
     secrets = {name: ref.wire() for name, ref in env.secret_values(spec.env).items()}
     resources = spec.resources.wire() if spec.resources is not None else {}
     environment = {"python": version.python, "requirements": list(version.requirements)}
@@ -199,7 +200,7 @@ def _with_began(wanted: Mapping[str, Any], there: Resource | None) -> dict[str, 
 
 
 def _code(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is imported, or unpickled, once at the start: path and digest."""
+    """Path and digest of the files that are imported or unpickled once at startup."""
     loaded = {*spec["command"]}
     return sorted(
         (artifact["path"], artifact["digest"])

@@ -1,4 +1,4 @@
-"""The machinery every kind is declared with: resources, metadata, findings, columns, conditions, explain, CRD schemas.
+"""The framework that kinds are declared with: resources, metadata, findings, columns, conditions, explain, CRD schemas.
 
 No kind is declared here.
 """

@@ -1,7 +1,7 @@
-"""Columns of a kind with their types and words, which are those of the fields they show; and what a cell holds. Pure.
+"""The columns of a kind, with the types and descriptions of the fields they show, and the value of a cell. Pure.
 
-The tables that kubectl prints and the CRDs are made from it. The command line has its own reading of columns
-(`cli/objects/columns.py`), for it can do without the specs.
+The tables that kubectl prints, and the CRDs, are built from it. The command line reads columns on its own
+(`cli/objects/columns.py`), since it works without the specs.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ CONDITION = "condition:"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class ColumnSchema:
     column: Column
     type: Literal["string", "integer"]
     about: str
 
     @property
     def title(self) -> str:
-        """As APIs spell it; who prints it makes capitals of it."""
+        """As APIs spell it; kubectl prints it in capitals."""
         return self.column.title.capitalize()
 
 
 @cache
-def columns_of(kind: Kind) -> tuple[Described, ...]:
+def columns_of(kind: Kind) -> tuple[ColumnSchema, ...]:
     fields = {"spec": schema_of(kind.spec), "status": schema_of(kind.status)}
-    return tuple(_described(column, fields) for column in kind.columns)
+    return tuple(_describe(column, fields) for column in kind.columns)
 
 
 def cell(item: Mapping[str, Any], path: str) -> str | int | None:
-    """What an object in its wire form shows in a column; None where it has nothing to show."""
+    """The value that an object in its wire form shows in a column; None if it has none."""
     if path.startswith(CONDITION):
-        return _word(item, path.removeprefix(CONDITION))
+        return _condition_text(item, path.removeprefix(CONDITION))
     found: Any = item
     for step in path.split("."):
         found = found.get(step) if isinstance(found, Mapping) else None
@@ -48,19 +48,19 @@ def cell(item: Mapping[str, Any], path: str) -> str | int | None:
     return found if found is None or isinstance(found, int) else str(found)
 
 
-def _described(column: Column, fields: dict[str, dict[str, Any]]) -> Described:
+def _describe(column: Column, fields: dict[str, dict[str, Any]]) -> ColumnSchema:
     if column.path.startswith(CONDITION):
-        return Described(column, "string", f"The condition {column.path.removeprefix(CONDITION)}.")
+        return ColumnSchema(column, "string", f"The condition {column.path.removeprefix(CONDITION)}.")
     top, *steps = column.path.split(".")
     schema = fields[top]
     for step in steps:
         schema = schema.get("properties", {}).get(step, {})
     shown: Literal["string", "integer"] = "integer" if schema.get("type") == "integer" else "string"
-    return Described(column, shown, schema.get("description", ""))
+    return ColumnSchema(column, shown, schema.get("description", ""))
 
 
-def _word(item: Mapping[str, Any], wanted: str) -> str | None:
-    """`True`, or the reason why not: that is what one looks for next."""
+def _condition_text(item: Mapping[str, Any], wanted: str) -> str | None:
+    """`True`, or the reason why it is not: users look for the reason next."""
     status = item.get("status")
     conditions = status.get("conditions") if isinstance(status, Mapping) else None
     for condition in conditions or ():

@@ -1,11 +1,11 @@
 """Parts as OpenAPI schemas, in the subset that a CRD may hold ("structural"). Pure; derived from the types alone.
 
-A schema refuses nothing that we accept, so an embedded plane and a cluster take the same manifests:
+A schema rejects nothing that Mizzen accepts, so an embedded plane and a cluster accept the same manifests:
 
-- No `default`: a default written into stored objects would make every apply a change.
-- What has a short form (a text in place of an object, one object in place of a list) is left open and examined by us.
-- `required_of_users` is not `required`: controllers, and people who write past us, use the same door on a cluster, and
-  stored objects may lack these fields. Our admission and our files' readers ask for them.
+- No `default`: a default written into stored objects would turn every apply into a change.
+- A field with a short form (a text for an object, one object for a list) is left open here; Mizzen checks it.
+- `required_of_users` is not `required`: on a cluster, controllers and direct writers use the same API, and stored
+  objects may lack these fields. Our admission and the readers of manifests require them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 
-from mizzen.kinds.schema.resource import Part, Present
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.resource import Part, Present, description_of
+from mizzen.kinds.schema.size_limits import MaxItems
 
 ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 _SCALARS: dict[type, dict[str, Any]] = {
@@ -33,12 +33,12 @@ _SCALARS: dict[type, dict[str, Any]] = {
 
 
 def schema_of(part: type[Part], *, long: bool = False) -> dict[str, Any]:
-    """The object a Part is on the wire. `long`: where there is a short form, say the long one, for people who read."""
+    """The schema of a Part on the wire. `long`: describe the long form of fields that have a short one, for readers."""
     return _Schemas(long).part(part, ())
 
 
-def described(part: type[Part]) -> str:
-    """The class's own words, in one paragraph."""
+def part_description(part: type[Part]) -> str:
+    """The first paragraph of the class's own docstring."""
     text = inspect.cleandoc(part.__doc__) if "__doc__" in vars(part) and part.__doc__ else ""
     return " ".join(text.partition("\n\n")[0].split())
 
@@ -48,11 +48,11 @@ class _Schemas:
         self._long = long
 
     def part(self, part: type[Part], within: tuple[type[Part], ...]) -> dict[str, Any]:
-        if part in within:  # a schema cannot be endless
+        if part in within:  # a schema cannot be recursive
             return {"type": "object", **ANYTHING}
         result: dict[str, Any] = {"type": "object"}
-        if described(part):
-            result["description"] = described(part)
+        if part_description(part):
+            result["description"] = part_description(part)
         fields = {info.alias or name: info for name, info in part.model_fields.items()}
         if fields:
             result["properties"] = {name: self._field(info, (*within, part)) for name, info in fields.items()}
@@ -65,12 +65,12 @@ class _Schemas:
         return result
 
     def _field(self, info: FieldInfo, within: tuple[type[Part], ...]) -> dict[str, Any]:
-        result = self._annotated(info.annotation, info.metadata, within)
+        result = self._apply_rules(info.annotation, info.metadata, within)
         if info.description:
-            result["description"] = info.description
+            result["description"] = description_of(info)
         return result
 
-    def _annotated(self, inner: Any, rules: Iterable[Any], within: tuple[type[Part], ...]) -> dict[str, Any]:
+    def _apply_rules(self, inner: Any, rules: Iterable[Any], within: tuple[type[Part], ...]) -> dict[str, Any]:
         rules = tuple(rules)
         if not self._long and any(isinstance(rule, BeforeValidator) and rule is not Present for rule in rules):
             return dict(ANYTHING)
@@ -82,7 +82,7 @@ class _Schemas:
     def _annotation(self, annotation: Any, within: tuple[type[Part], ...]) -> dict[str, Any]:  # noqa: PLR0911 - one line for each form
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin is Annotated:
-            return self._annotated(arguments[0], arguments[1:], within)
+            return self._apply_rules(arguments[0], arguments[1:], within)
         if origin is Literal:
             kinds = {type(value) for value in arguments}
             return (_SCALARS[kinds.pop()] if len(kinds) == 1 else {}) | {"enum": list(arguments)}
@@ -100,7 +100,7 @@ class _Schemas:
     def _union(self, arguments: tuple[Any, ...], within: tuple[type[Part], ...]) -> dict[str, Any]:
         real = [argument for argument in arguments if argument is not type(None)]
         one = _one_for_all([self._annotation(argument, within) for argument in real])
-        # Null is as good as absent for most fields; kubectl and YAML write it easily.
+        # Null means absent for most fields; kubectl and YAML often write it.
         return self._nullable(one) if len(real) < len(arguments) else one
 
     def _nullable(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -112,12 +112,12 @@ class _Schemas:
             return result
         if self._long:
             return result | {"enum": [*words, None]}
-        # Kubernetes finds null in no enum, whatever the enum holds; and asks a pattern of texts only.
+        # Kubernetes never finds null in an enum, even if the enum lists it; patterns it applies to strings only.
         return result | {"pattern": f"^({'|'.join(map(re.escape, words))})$"}
 
 
 def _one_for_all(schemas: list[dict[str, Any]]) -> dict[str, Any]:
-    """What takes all that any of them takes."""
+    """A schema that accepts everything that any of them accepts."""
     if len(schemas) == 1:
         return schemas[0]
     kinds = {schema.get("type") for schema in schemas}
@@ -144,7 +144,7 @@ def _limits(rule: Any, schema: dict[str, Any]) -> dict[str, Any]:  # noqa: PLR09
             return {"minLength" if kind == "string" else "minItems": limit}
         case MaxLen(max_length=limit) if kind in ("string", "array"):
             return {"maxLength" if kind == "string" else "maxItems": limit}
-        case Most(entries=limit) if kind in ("object", "array"):
+        case MaxItems(entries=limit) if kind in ("object", "array"):
             return {"maxProperties" if kind == "object" else "maxItems": limit}
         case FieldInfo():
             merged: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a kind is for, which fields it has, and what each means: from the kinds themselves."""
+"""The content of `mizzen explain`: what a kind is for, which fields it has and what each means."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.findings import suggestion
 from mizzen.kinds.schema.metadata import Metadata
-from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.resource import Part, description_of, is_planned
 
 
-def told(path: str) -> dict[str, Any]:
-    """What there is to say of a kind or a field: `name`, `description`, `about`, `type` and so on, and its `fields`.
+def explain(path: str) -> dict[str, Any]:
+    """The explanation of a kind or a field: `name`, `description`, `about`, `type` and so on, and its `fields`.
 
-    NotFound, with what was probably meant.
+    Raises NotFound, with the closest name as its hint.
     """
     word, *steps = path.split(".")
     kind = catalog.find(word)
@@ -33,10 +33,13 @@ def told(path: str) -> dict[str, Any]:
         info = _field(part, step, ".".join(shown))
         part = part_within(info.annotation)
         shown.append(step)
-    found = _told(".".join(shown), info, part)
+    found = _explain(".".join(shown), info, part)
     if steps and steps[-1] in ("framework", "frameworkType"):
-        found["about"] = f"Known here are {', '.join(frameworks.known())}. `mizzen plugins` tells more."
-    return {"name": kind.name, "description": kind.about, **found} if shown == [kind.name] else found
+        found["about"] = f"Known frameworks: {', '.join(frameworks.known())}. `mizzen plugins` shows more."
+    if shown != [kind.name]:
+        return found
+    planned = {"planned": True} if kind.planned else {}
+    return {"name": kind.name, "description": kind.description, **planned, **found}
 
 
 def type_text(annotation: Any) -> str:
@@ -61,7 +64,7 @@ def type_text(annotation: Any) -> str:
 
 
 def part_within(annotation: Any) -> type[Part] | None:
-    """The Part in `Part`, `Part | None`, a list of Parts and so on, if there is one."""
+    """The Part in `Part`, `Part | None`, a list of Parts and so on; None if there is none."""
     if isinstance(annotation, type) and issubclass(annotation, Part):
         return annotation
     return next((found for inner in get_args(annotation) if (found := part_within(inner)) is not None), None)
@@ -79,7 +82,7 @@ def _fields(part: type[Part] | None) -> dict[str, FieldInfo]:
     return {info.alias or name: info for name, info in part.model_fields.items()} if part is not None else {}
 
 
-def _told(name: str, info: FieldInfo | None, part: type[Part] | None) -> dict[str, Any]:
+def _explain(name: str, info: FieldInfo | None, part: type[Part] | None) -> dict[str, Any]:
     found: dict[str, Any] = {"name": name}
     if info is not None:
         found |= _about(info)
@@ -95,6 +98,8 @@ def _about(info: FieldInfo) -> dict[str, Any]:
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     if isinstance(default, str | int | float | bool) and default != "":
         about["default"] = default
+    if is_planned(info):
+        about["planned"] = True
     if info.description:
-        about["description"] = info.description
+        about["description"] = description_of(info)
     return about

@@ -1,7 +1,7 @@
-"""How kinds are called and shown: all of them, without what they hold.
+"""The names and columns of all kinds, without their specs.
 
-Short commands need no more than this, and building all specs would take most of their time: nothing of that is
-imported here. `catalog` adds the rest.
+Short commands need no more than this, and building all specs would take most of their time. So no spec is imported
+here; `catalog` adds the rest.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from mizzen.errors import NotFound
 
 CLOSE = 0.75
-"""The ratio of difflib from which one word may have been meant for another."""
+"""The difflib ratio from which a word counts as a misspelling of another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     title: str
     path: str
-    """Dots into the wire form, or `condition:<Type>` for the word a condition shows."""
+    """A dotted path into the wire form, or `condition:<Type>` for `True` or the reason of a condition."""
     wide: bool = False
-    """Shown only where there is room: `-o wide`."""
+    """Shown only with `-o wide`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class KindNames:
     name: str
     plural: str
     short: str
@@ -33,13 +33,21 @@ class Called:
     about: str = ""
     """What it is, in one sentence."""
     other_names: tuple[str, ...] = ()
-    """Names of the kind in files that are read as this one."""
+    """Other names that manifests may use for this kind."""
     internal: bool = False
     """Written by controllers only; people may read it."""
     everyday: bool = False
     """Shown by `kubectl get all`."""
+    planned: bool = False
+    """Validated, stored and versioned, but nothing runs it yet."""
     virtual: bool = False
-    """The store makes these from its history; nobody writes them, and they have no controller."""
+    """Derived by the store from its history: not writable, and without a controller."""
+
+    @property
+    def description(self) -> str:
+        """What it is, and whether it is only planned."""
+        note = "Planned: Mizzen validates, stores and versions it, but does not act on it yet."
+        return f"{self.about} {note}" if self.planned else self.about
 
     @property
     def singular(self) -> str:
@@ -47,104 +55,107 @@ class Called:
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Words that kubectl takes for several kinds at once: `kubectl get mizzen` shows what people wrote, and
-        `kubectl get all` what of it they look for every day."""
+        """Words that kubectl accepts for several kinds: `kubectl get mizzen` shows the kinds that people write, and
+        `kubectl get all` those they use every day."""
         return () if self.internal else ("mizzen", "all") if self.everyday else ("mizzen",)
 
 
-ALL: tuple[Called, ...] = (
-    Called(
+ALL: tuple[KindNames, ...] = (
+    KindNames(
         "Model", "models", "mz",
         (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
          Column("BY", "status.current.actor"), Column("FRAMEWORK", "spec.framework", wide=True)),
         about="A named group of versions, one of which is current.",
         everyday=True,
     ),
-    Called(
+    KindNames(
         "ModelVersion", "modelversions", "mv",
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
          Column("SERVABLE", "condition:Servable"), Column("CREATED-BY", "spec.createdBy", wide=True)),
-        about="One immutable version of a model: its code, its files with their digests, and who made it.",
+        about="One immutable version of a model: its code, its files with their digests, and its author.",
     ),
-    Called(
+    KindNames(
         "TrainingJob", "trainingjobs", "tj",
         (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("STATE", "status.state"),
          Column("STEP", "status.progress.step"), Column("CHECKPOINTS", "status.checkpoints"),
          Column("RESTARTS", "status.restarts", wide=True), Column("PRIORITY", "spec.priority", wide=True),
          Column("ACCEPTED", "condition:Accepted", wide=True)),
-        about="One job set, all its replicas, that trains a version of a model.",
+        about="A training run of a model version: one job set with all its replicas.",
         everyday=True,
         other_names=("TrainingModel",),
     ),
-    Called(
+    KindNames(
         "InferenceModel", "inferencemodels", "im",
         (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
          Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url"),
          Column("DESIRED", "status.desiredReplicas", wide=True),
          Column("LAYER", "spec.deployToLayer", wide=True), Column("RESTARTS", "status.restarts", wide=True)),
-        about="One serving service: a version of a model, a place, and a number of replicas.",
+        about="A served model: which version runs, where, and with how many replicas.",
         everyday=True,
     ),
-    Called(
+    KindNames(
         "MLGraph", "mlgraphs", "mlg",
         (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
-        about="A directed acyclic graph of callable nodes with routes and merges, called as a model is.",
+        about="A directed acyclic graph of models and services with routes and merges, called like a model.",
         everyday=True,
     ),
-    Called(
+    KindNames(
         "Rollout", "rollouts", "ro",
         (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
-        about="A staged change of what serves a name.",
+        about="A staged change to a new version, with weights, pauses and analyses.",
         everyday=True,
+        planned=True,
     ),
-    Called(
+    KindNames(
         "Monitor", "monitors", "mon",
         (Column("MODEL", "spec.modelName"), Column("TOOL", "status.tool"), Column("READY", "condition:Ready"),
          Column("URL", "status.url"), Column("ACCEPTED", "condition:Accepted", wide=True)),
-        about="One monitoring tool over a model.",
+        about="A monitoring tool for the training runs of a model.",
     ),
-    Called(
+    KindNames(
         "Application", "applications", "app",
         (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
-        about="Components, traits, policies and a workflow that brings them up.",
+        about="Components, traits and policies, and the workflow that applies them.",
         everyday=True,
+        planned=True,
     ),
-    Called(
+    KindNames(
         "Initializer", "initializers", "init",
         (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
-        about="Components and steps that prepare infrastructure.",
+        about="Components, and the steps that prepare infrastructure with them.",
+        planned=True,
     ),
-    Called(
+    KindNames(
         "Node", "nodes", "mznode",
         (Column("LAYER", "spec.layer"), Column("ADDRESS", "spec.address"), Column("ACCEPTED", "condition:Accepted")),
         about="A machine of the plane, in the cloud or at the edge.",
     ),
-    Called(
+    KindNames(
         "RoleBinding", "rolebindings", "mzrb",
         (Column("SUBJECTS", "spec.subjects"), Column("VERBS", "spec.verbs"), Column("MODEL", "spec.target.model"),
          Column("ALIAS", "spec.target.alias"), Column("ACCEPTED", "condition:Accepted")),
-        about="Who may read, predict with, write or administer what.",
+        about="Grants subjects the right to read, predict with, write or administer a model or a namespace.",
     ),
-    Called(
+    KindNames(
         "Revision", "revisions", "rev",
         (Column("KIND", "spec.kind"), Column("OBJECT", "spec.name"), Column("NUMBER", "spec.number"),
          Column("ACTION", "spec.action"), Column("ACTOR", "spec.actor")),
-        about="One entry of history: a change of a spec, or a decision, with who took it and when.",
+        about="One entry of an object's history: a change of its spec or a decision, with the actor and the time.",
         internal=True, virtual=True,
     ),
-    Called(
+    KindNames(
         "Workload", "workloads", "wl",
         (Column("PURPOSE", "spec.purpose"), Column("AVAILABLE", "condition:Available")),
-        about="Run this command, here, so many times.",
+        about="A command to run, with its place and its number of replicas.",
         internal=True,
     ),
 )  # fmt: skip
 
-BY_NAME: dict[str, Called] = {kind.name: kind for kind in ALL}
+BY_NAME: dict[str, KindNames] = {kind.name: kind for kind in ALL}
 
 
-def find(word: str) -> Called:
-    """A kind by any of its names, in any case: Model, model, models, mz. NotFound, with what was probably meant."""
+def find(word: str) -> KindNames:
+    """A kind by any of its names, in any case: Model, model, models, mz. Raises NotFound with a suggestion."""
     names = {
         name.lower(): kind
         for kind in ALL
@@ -158,5 +169,5 @@ def find(word: str) -> Called:
     raise NotFound(f"no kind '{word}'", hint=hint)
 
 
-def _others(kind: Called) -> tuple[str, ...]:
+def _others(kind: KindNames) -> tuple[str, ...]:
     return tuple(word for name in kind.other_names for word in (name, f"{name}s"))

@@ -1,26 +1,25 @@
-"""Reading what can be read. A field that cannot be is as if it were absent, and blank where it must be there. Pure.
+"""Lenient decoding: a field that cannot be read counts as absent, or as blank if it is required. Pure.
 
-So the checks of a Part see all of it that is without faults. What they say of blanks is not reported: see `examine`.
+So the checks of a Part see all of it that is free of faults. Their findings about blanks are dropped: see `examine`.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from pydantic import ValidationError
 from pydantic_core import CoreConfig, CoreSchema, SchemaValidator, core_schema
 
-if TYPE_CHECKING:
-    from mizzen.kinds.schema.resource import Part
+from mizzen.kinds.schema.resource import Part
 
 _CONFIG = CoreConfig(extra_fields_behavior="ignore", validate_by_name=True, validate_by_alias=True)
 _BLANKS: Mapping[str, Any] = {"str": "", "literal": "", "int": 0, "float": 0.0, "bool": False, "tuple": ()}
 
 
 def read(model: type[Part], text: str) -> Part | None:
-    """The JSON text as `model`, as far as that goes; None when it is no object at all."""
+    """The JSON text as `model`, as far as it is readable; None if it is not an object."""
     try:
         return cast("Part", _reader(model).validate_json(text, strict=True))
     except ValidationError:
@@ -29,11 +28,11 @@ def read(model: type[Part], text: str) -> Part | None:
 
 @functools.cache
 def _reader(model: type[Part]) -> SchemaValidator:
-    model.model_rebuild()  # unless that has been done
-    return SchemaValidator(_Forgiving().schema(model.__pydantic_core_schema__), _CONFIG)
+    model.model_rebuild()  # a no-op if it is built already
+    return SchemaValidator(_LenientSchema().schema(model.__pydantic_core_schema__), _CONFIG)
 
 
-class _Forgiving:
+class _LenientSchema:
     """The schema of a Part, in which every field, and every item of a list or map, falls back to its default."""
 
     def __init__(self) -> None:
@@ -43,18 +42,18 @@ class _Forgiving:
         changed: dict[str, Any] = {}
         match schema["type"]:
             case "model":
-                made = functools.partial(_made, schema["cls"])
+                made = functools.partial(_construct, schema["cls"])
                 inner = self.schema(schema["schema"])
                 return core_schema.no_info_after_validator_function(made, inner, ref=schema.get("ref"))
             case "model-fields":
                 fields = schema["fields"].items()
-                changed["fields"] = {name: one | {"schema": self._excused(one["schema"])} for name, one in fields}
+                changed["fields"] = {name: one | {"schema": self._with_fallback(one["schema"])} for name, one in fields}
             case "tuple":
-                changed["items_schema"] = [self._excused(one) for one in schema["items_schema"]]
+                changed["items_schema"] = [self._with_fallback(one) for one in schema["items_schema"]]
             case "list" if "items_schema" in schema:
-                changed["items_schema"] = self._excused(schema["items_schema"])
+                changed["items_schema"] = self._with_fallback(schema["items_schema"])
             case "dict" if "values_schema" in schema:
-                changed["values_schema"] = self._excused(schema["values_schema"])
+                changed["values_schema"] = self._with_fallback(schema["values_schema"])
             case "definitions":
                 self._definitions |= {one["ref"]: one for one in schema["definitions"]}
                 changed["definitions"] = [self.schema(one) for one in schema["definitions"]]
@@ -62,7 +61,7 @@ class _Forgiving:
             changed["schema"] = self.schema(schema["schema"])
         return schema | changed
 
-    def _excused(self, schema: Any) -> CoreSchema:
+    def _with_fallback(self, schema: Any) -> CoreSchema:
         if schema["type"] == "default":
             return cast("CoreSchema", self.schema(schema) | {"on_error": "default"})
         blank = functools.partial(self._blank, schema)
@@ -83,6 +82,6 @@ class _Forgiving:
         return self._blank(schema["schema"]) if "schema" in schema else _BLANKS.get(schema["type"])
 
 
-def _made(model: type[Part], fields: tuple[dict[str, Any], Any, set[str]]) -> Part:
+def _construct(model: type[Part], fields: tuple[dict[str, Any], Any, set[str]]) -> Part:
     values, _, given = fields
     return model.model_construct(given, **values)

@@ -1,4 +1,4 @@
-"""The metadata that people write: names, labels, annotations. Pure; every fault at once."""
+"""The metadata that people write: names, labels, annotations. Pure; all faults are reported at once."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from pydantic import Field
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import unknown
 from mizzen.kinds.schema.resource import Part, name_fault
-from mizzen.kinds.schema.size_limits import Most
+from mizzen.kinds.schema.size_limits import MaxItems
 
 SERVER_SIDE = (
     "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
     "managedFields", "ownerReferences", "finalizers", "selfLink", "generateName",
 )  # fmt: skip
-"""May be sent, because people send back what they got; it is not read."""
+"""Accepted, since clients send back what they received, but ignored."""
 
 MOST_FINALIZERS, MOST_MANAGERS = 20, 100
-MOST_LABELS = Most(64)
-MOST_ANNOTATIONS = Most(256)
+MOST_LABELS = MaxItems(64)
+MOST_ANNOTATIONS = MaxItems(256)
 ANNOTATION_BYTES = 256 * 1024
-"""Of all keys and values together: every list and every watch carries them."""
+"""Of all keys and values together, since every list and every watch carries them."""
 
 
 class Metadata(Part):
-    """What an object is called, and what people say of it; the plane adds uid, times and resourceVersion."""
+    """The name, labels and annotations of an object; the plane adds uid, times and resourceVersion."""
 
     name: str = Field(description="The object's name: lower-case letters, digits and '-', at most 63.")
-    namespace: str = Field(default="default", description="The namespace it lies in.")
-    labels: dict[str, str] = Field(default_factory=dict, description="What it is selected by.")
-    annotations: dict[str, str] = Field(default_factory=dict, description="Anything else to be kept with it.")
+    namespace: str = Field(default="default", description="The namespace of the object.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels for label selectors.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Any other data to store with the object.")
 
 
 WRITABLE = tuple(Metadata.model_fields)
@@ -42,7 +42,7 @@ LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?)?")
 
 
 def faults(metadata: Any) -> tuple[Fault, ...]:
-    """Of everything but the name, which each kind judges for itself."""
+    """Faults of everything but the name, which each kind checks itself."""
     if not isinstance(metadata, Mapping):
         return (Fault("metadata", "required" if metadata is None else "must be an object"),)
     strange = [*unknown({field: 0 for field in metadata if field not in SERVER_SIDE}, WRITABLE, "metadata")]
@@ -87,7 +87,7 @@ def _manager_faults(value: Any) -> tuple[Fault, ...]:
 
 
 def label_faults(value: Any, path: str) -> tuple[Fault, ...]:
-    """Labels are selected by, so their alphabet is small; it is the one of Kubernetes."""
+    """Selectors use labels, so their alphabet is small: that of Kubernetes."""
     found = _text_faults(value, path, MOST_LABELS)
     if found or not value:
         return found
@@ -108,7 +108,7 @@ def annotation_faults(value: Any, path: str) -> tuple[Fault, ...]:
     return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > ANNOTATION_BYTES else ()
 
 
-def _text_faults(value: Any, path: str, most: Most) -> tuple[Fault, ...]:
+def _text_faults(value: Any, path: str, most: MaxItems) -> tuple[Fault, ...]:
     if value is None:
         return ()
     if not isinstance(value, Mapping):

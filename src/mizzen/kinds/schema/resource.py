@@ -1,7 +1,7 @@
-"""The envelope every kind shares: identity, metadata, conditions, owner references.
+"""The envelope that every kind shares: identity, metadata, conditions, owner references.
 
-`Resource` is what a Store keeps: the spec exactly as its author wrote it. Typed views (`ModelSpec.of(resource)`)
-are decoded from it on reading, with defaults filled in; they are never written back.
+A Store keeps `Resource`s, with the spec exactly as its author wrote it. Typed views (`ModelSpec.of(resource)`) are
+decoded from it on reading, with defaults filled in; they are never written back.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from mizzen.errors import Fault, Invalid
-from mizzen.kinds.schema.findings import Context, Finding, faults_of
+from mizzen.kinds.schema.findings import Context, Finding
+from mizzen.kinds.schema.validation_errors import faults_of
 
 API_GROUP = "mizzen.dev"
 API_VERSION = f"{API_GROUP}/v1alpha1"
@@ -38,7 +40,7 @@ ENGINE_FINALIZER = "mizzen.dev/engine"
 """Held by a Workload until its processes are gone; `controllers/workloads.py` removes it."""
 
 ACTOR_ANNOTATION = "mizzen.dev/actor"
-"""Who wrote the object last; stamped by admission."""
+"""The actor who wrote the object last; set by admission."""
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 VERSION = re.compile(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?")
@@ -46,7 +48,7 @@ VERSION = re.compile(r"[a-z0-9]([-.a-z0-9]{0,61}[a-z0-9])?")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Ref:
-    """Which object: the identity (kind, namespace, name)."""
+    """The identity of an object: kind, namespace and name."""
 
     kind: str
     name: str
@@ -75,7 +77,7 @@ class OwnerReference:
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Metadata. The store fills in uid, resource_version, generation and the times; callers leave them alone."""
+    """Metadata. The store fills in uid, resource_version, generation and the times; callers leave them empty."""
 
     name: str
     namespace: str = DEFAULT_NAMESPACE
@@ -89,7 +91,7 @@ class Meta:
     owners: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
     managed: tuple[Mapping[str, Any], ...] = ()
-    """Who owns which field, as `managedFields` says it; `patches/managed_fields.py` reads and writes it."""
+    """The field managers, in the form of `managedFields`; `patches/managed_fields.py` reads and writes it."""
 
     def wire(self) -> dict[str, Any]:
         data: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
@@ -145,7 +147,7 @@ class Resource:
     def as_owner(self) -> OwnerReference:
         return OwnerReference(self.kind, self.meta.name, self.meta.uid)
 
-    def owned_by(self, owner: Resource) -> bool:
+    def is_owned_by(self, owner: Resource) -> bool:
         return any(reference.uid == owner.meta.uid for reference in self.meta.owners)
 
     def with_status(self, status: Status) -> Resource:
@@ -159,7 +161,7 @@ class Resource:
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> Self:
-        """Read back what a store or a plane gave us: lenient. Admission reads what users send, strictly."""
+        """Lenient, for what a store or a plane returned. Admission reads what users send, strictly."""
         return cls(
             kind=data["kind"],
             meta=Meta.from_wire(data["metadata"]),
@@ -169,13 +171,28 @@ class Resource:
 
 
 Present = BeforeValidator(lambda value: {} if value is None else value)
-"""A key that is there counts, whatever it holds: `cache:` means `cache: {}`. For `Annotated[Cache | None, Present]`."""
+"""A key that is present counts, even with null: `cache:` means `cache: {}`. For `Annotated[Cache | None, Present]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """For `Annotated[Checks | None, Planned()]`: a field that is accepted and stored, but not used by this release."""
+
+
+def description_of(info: FieldInfo) -> str:
+    """The description of a field, with a note if the field is only planned."""
+    note = "Planned: accepted and stored, but not used yet." if is_planned(info) else ""
+    return " ".join(filter(None, (info.description, note)))
+
+
+def is_planned(info: FieldInfo) -> bool:
+    return any(isinstance(rule, Planned) for rule in info.metadata)
 
 
 def _lists_for_tuples(schema: Any) -> Any:
-    """A list is good for every tuple within, in strict reading, too.
+    """The schema, with a list accepted for every tuple within it, in strict mode, too.
 
-    Pydantic allows it for JSON only, and whatever a validator of ours had in hand is no longer JSON to it.
+    Pydantic accepts that for JSON only, and no longer treats a value as JSON once a validator of ours has seen it.
     """
     if isinstance(schema, list):
         return [_lists_for_tuples(item) for item in schema]
@@ -194,17 +211,17 @@ def _tuple_of_list(value: Any) -> Any:
 class Part(BaseModel):
     """Base of every piece of a spec or status: frozen, camelCase on the wire, snake_case in code."""
 
-    # Built when first used: whoever starts knows all kinds, and reads few of them.
+    # Built on first use: every process imports all kinds, and reads few of them.
     model_config = ConfigDict(
         frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore", defer_build=True
     )
 
     open: ClassVar[bool] = False
-    """May hold fields we do not know, such as a pod of Kubernetes."""
+    """Accepts fields that Mizzen does not know, like a Kubernetes pod."""
     synonyms: ClassVar[Mapping[str, str]] = {}
-    """Other spellings of fields on the wire that are read as well."""
+    """Other spellings of fields that are accepted on the wire."""
     required_of_users: ClassVar[frozenset[str]] = frozenset()
-    """Fields of a spec that what people send must hold, although stored objects may lack them."""
+    """Fields of a spec that people must send, although stored objects may lack them."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler, /) -> CoreSchema:
@@ -218,7 +235,7 @@ class Part(BaseModel):
         return {cls.synonyms.get(name, name): value for name, value in data.items()}
 
     def check(self, at: str, context: Context) -> Iterable[Finding]:
-        """What types cannot say: faults and warnings of this part, not of the parts within it. `at` is its path."""
+        """Faults and warnings that types cannot express, without those of the parts within it. `at` is the path."""
         return ()
 
     def wire(self) -> dict[str, Any]:
@@ -226,9 +243,9 @@ class Part(BaseModel):
 
     @classmethod
     def readable(cls, data: Mapping[str, Any]) -> Self:
-        """What can be read of stored data: a field that cannot is as if it were absent.
+        """The readable part of stored data: a field that cannot be read counts as absent.
 
-        ValidationError when that was a required one.
+        Raises ValidationError if that field is required.
         """
         try:
             return cls.model_validate(data, extra="ignore")
@@ -241,32 +258,32 @@ class Part(BaseModel):
 class Spec(Part):
     @classmethod
     def of(cls, resource: Resource) -> Self:
-        """The typed spec with defaults. Raises Invalid: stored specs are validated on loading, too."""
+        """The typed spec with defaults. Raises Invalid, since stored specs are validated on loading, too."""
         try:
-            return cls.model_validate(cls.meant(resource.spec, resource.meta.annotations), extra="ignore")
+            return cls.model_validate(cls.normalize(resource.spec, resource.meta.annotations), extra="ignore")
         except ValidationError as error:
             raise Invalid.of(str(resource.ref), faults_of(error, "spec")) from error
 
     @classmethod
-    def meant(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
-        """The spec as its author meant it, where what arrived says less; see `MLGraphSpec`. Pure."""
-        return cls.written(spec, annotations)
+    def normalize(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+        """The spec as its author meant it, if the spec that arrived says less; see `MLGraphSpec`. Pure."""
+        return cls.restore_written(spec, annotations)
 
     @classmethod
-    def written(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
-        """The spec as it stood in the file, where a client left something out on the way. To be stored. Pure."""
+    def restore_written(cls, spec: Mapping[str, Any], annotations: Mapping[str, str]) -> Mapping[str, Any]:
+        """The spec as it was in the file, if a client dropped something on the way. To be stored. Pure."""
         return spec
 
 
 class Condition(Part):
     """One statement about an object, in the Kubernetes shape."""
 
-    type: str = Field(description="What it speaks of.")
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
-    reason: str = Field(description="Why, in one word.")
-    message: str = Field(default="", description="Why, in a person's words.")
-    last_transition_time: str = Field(default="", description="When its status last changed, in UTC.")
-    observed_generation: int = Field(default=0, description="The generation of the spec it speaks of.")
+    type: str = Field(description="The type of the condition.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition is true.")
+    reason: str = Field(description="The reason in one word, for programs.")
+    message: str = Field(default="", description="The reason as a sentence, for people.")
+    last_transition_time: str = Field(default="", description="When the status last changed, in UTC.")
+    observed_generation: int = Field(default=0, description="The generation of the spec that the condition describes.")
 
     @property
     def true(self) -> bool:
@@ -274,12 +291,12 @@ class Condition(Part):
 
 
 class Status(Part):
-    observed_generation: int = Field(default=0, description="The generation of the spec that this status speaks of.")
-    conditions: tuple[Condition, ...] = Field(default=(), description="Statements about the object.")
+    observed_generation: int = Field(default=0, description="The generation of the spec that this status describes.")
+    conditions: tuple[Condition, ...] = Field(default=(), description="The conditions of the object.")
 
     @classmethod
     def of(cls, resource: Resource) -> Self:
-        """Never fails: every field has a default, and a broken status is ours to write anew."""
+        """Never fails: every field has a default, and controllers rewrite a broken status."""
         return cls.readable(resource.status)
 
     def condition(self, type_: str) -> Condition | None:
@@ -295,8 +312,8 @@ def merge_conditions(
 ) -> tuple[Condition, ...]:
     """`new` over `old`: the transition time moves only when the status did. Conditions not in `new` are dropped.
 
-    One of `old` that is handed on as it is, because somebody else decides it, stays as it is. One that speaks of an
-    earlier generation says so itself.
+    A condition of `old` that is passed on unchanged, because another controller owns it, stays unchanged. A condition
+    that describes an earlier generation carries that generation itself.
     """
     before = {condition.type: condition for condition in old}
     merged = []

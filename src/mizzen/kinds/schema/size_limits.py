@@ -1,7 +1,7 @@
-"""How much people may send: entries of a list or a map, and bytes of a spec. Pure.
+"""Limits on what people may send: entries of a list or a map, and bytes of a spec. Pure.
 
-Whoever lists, watches or compiles pays for every entry of every object, so nobody may write a million of them. Stored
-objects are read whatever they hold: a cap is asked when something is written, and no type refuses anything for it.
+Every list, watch and compilation pays for every entry of every object, so a spec must not hold a million of them. The
+limits are checked on writes only. Stored objects are always read, and no type enforces a limit.
 """
 
 from __future__ import annotations
@@ -10,24 +10,22 @@ import json
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from mizzen.errors import Fault
+from mizzen.kinds.schema.resource import Part
 
-if TYPE_CHECKING:
-    from mizzen.kinds.schema.resource import Part
-
-ALTOGETHER = 300_000
-"""Entries of one spec, at every depth: lists within lists are many soon. A tensor has its share of them."""
-MOST_BYTES = 1 << 20
-"""Of one spec as JSON. Kubernetes, the other home that objects may have, takes little more of a whole object."""
-PASSED_ON = 1000
-"""Entries, at every depth, of fields that an open Part may hold although we do not know them."""
+MAX_TOTAL_ENTRIES = 300_000
+"""Entries of one spec, at every depth: nested lists add up quickly. Elements of tensors count, too."""
+MAX_BYTES = 1 << 20
+"""Of one spec as JSON. Kubernetes, the other place where objects are stored, accepts little more per object."""
+MAX_PASSED_ON = 1000
+"""Entries, at every depth, of the unknown fields of an open Part."""
 
 
 @dataclass(frozen=True, slots=True)
-class Most:
-    """For `Annotated[tuple[str, ...], Most(256)]`: at most so many entries; untyped ones are counted at every depth."""
+class MaxItems:
+    """For `Annotated[tuple[str, ...], MaxItems(256)]`: the maximum of entries; in untyped values, at every depth."""
 
     entries: int
 
@@ -35,15 +33,17 @@ class Most:
         return Fault(path, f"at most {self.entries:,} entries, this has {there:,}")
 
 
-def without_excess(model: type[Part], data: Any, path: str) -> tuple[Any, tuple[Fault, ...]]:
-    """The data with nothing in place of what has too many entries, and a fault for each such place. Nothing at all is
-    left of what is too long in all."""
+def drop_excess(model: type[Part], data: Any, path: str) -> tuple[Any, tuple[Fault, ...]]:
+    """The data without the values that have too many entries, and a fault for each of them.
+
+    If the data is too large as a whole, nothing of it is left.
+    """
     found: list[Fault] = []
     kept = _part(model, data, path, found)
-    if (there := _count(kept)) > ALTOGETHER:
-        return {}, (Fault(path, f"at most {ALTOGETHER:,} entries in all, this has {there:,}"), *found)
-    if (size := _size(kept)) > MOST_BYTES:
-        return {}, (Fault(path, f"at most {MOST_BYTES:,} bytes as JSON, this has {size:,}"), *found)
+    if (there := _count(kept)) > MAX_TOTAL_ENTRIES:
+        return {}, (Fault(path, f"at most {MAX_TOTAL_ENTRIES:,} entries in all, this has {there:,}"), *found)
+    if (size := _size(kept)) > MAX_BYTES:
+        return {}, (Fault(path, f"at most {MAX_BYTES:,} bytes as JSON, this has {size:,}"), *found)
     return kept, tuple(found)
 
 
@@ -60,25 +60,23 @@ def _part(model: type[Part], data: Any, path: str, found: list[Fault]) -> Any:
             strange[name] = value
         else:
             kept[name] = _value(info.annotation, info.metadata, value, f"{path}.{known}", found)
-    if model.open and (there := _count(strange)) > PASSED_ON:
-        found.append(Fault(path, f"at most {PASSED_ON:,} entries that are only passed on, this has {there:,}"))
+    if model.open and (there := _count(strange)) > MAX_PASSED_ON:
+        found.append(Fault(path, f"at most {MAX_PASSED_ON:,} entries that are only passed on, this has {there:,}"))
         return kept
     return kept | strange
 
 
 def _value(annotation: Any, rules: Iterable[Any], value: Any, path: str, found: list[Fault]) -> Any:
-    """`rules` are what stands beside the annotation in `Annotated`."""
+    """`rules` is the metadata of the annotation in `Annotated`."""
     if not isinstance(value, list | Mapping):
         return value
     for rule in rules:
-        if isinstance(rule, Most):
-            value = _capped(rule, annotation, value, path, found)
+        if isinstance(rule, MaxItems):
+            value = _limit_entries(rule, annotation, value, path, found)
     return _within(annotation, value, path, found)
 
 
 def _within(annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
-    from mizzen.kinds.schema.resource import Part
-
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _value(arguments[0], arguments[1:], value, path, found)
@@ -96,7 +94,7 @@ def _within(annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
     return value
 
 
-def _capped(most: Most, annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
+def _limit_entries(most: MaxItems, annotation: Any, value: Any, path: str, found: list[Fault]) -> Any:
     union = get_origin(annotation) in (Union, types.UnionType)
     forms = get_args(annotation) if union else (annotation,)
     if isinstance(value, Mapping) and any(get_origin(form) in (tuple, list) for form in forms):
@@ -115,7 +113,7 @@ def _is_untyped(annotation: Any) -> bool:
 
 def _size(value: Any) -> int:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return len(text.encode(errors="surrogatepass"))  # halves of characters are somebody else's fault to find
+    return len(text.encode(errors="surrogatepass"))  # lone surrogates are reported elsewhere
 
 
 def _count(value: Any) -> int:

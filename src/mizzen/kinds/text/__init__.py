@@ -1,1 +1,1 @@
-"""Texts that people write in fields, and what they mean: names, versions, references, durations, amounts, addresses."""
+"""Parsers for the texts in fields: names, versions, references, durations, quantities, addresses."""

@@ -22,26 +22,28 @@ class Address:
     host: str
     port: int = 80
     path: str = ""
-    """Empty when the protocol decides it."""
+    """Empty if the protocol decides it."""
     scheme: Literal["http", "https"] = "http"
 
 
 def parse(text: str) -> Address:
-    """Raises ValueError, in words for the author of `text`. No user, query or fragment: those are not for a spec."""
+    """Raises ValueError with a message for the author of `text`. A user, a query or a fragment is not allowed."""
     found = _ADDRESS.fullmatch(text)
     if found is None or len(found["host"]) > _LONGEST_HOST:
-        raise ValueError(f"{text[:100]!r} is no address: write host, host:port or host:port/path, e.g. 'scorer:8080'")
+        raise ValueError(
+            f"{text[:100]!r} is not an address: write host, host:port or host:port/path, e.g. 'scorer:8080'"
+        )
     scheme: Literal["http", "https"] = "https" if found["scheme"] == "https" else "http"
     port = int(found["port"]) if found["port"] else _PORTS[scheme]
     if not 1 <= port <= 65535:
-        raise ValueError(f"{text[:100]!r}: a port is between 1 and 65535, not {port}")
+        raise ValueError(f"{text[:100]!r}: the port must be between 1 and 65535, not {port}")
     return Address(found["host"].removesuffix(".").lower(), port, found["path"] or "", scheme)
 
 
-def _checked(text: str) -> str:
+def _check(text: str) -> str:
     parse(text)
     return text
 
 
-AddressText = Annotated[str, AfterValidator(_checked)]
-"""A field that holds an address; kept as written."""
+AddressText = Annotated[str, AfterValidator(_check)]
+"""A field with an address, stored as written."""

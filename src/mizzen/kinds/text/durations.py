@@ -9,21 +9,21 @@ from pydantic import AfterValidator
 
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|m|h|d)")
-WRITTEN = re.compile(rf"(?:{_PART.pattern})+")
+PATTERN = re.compile(rf"(?:{_PART.pattern})+")
 
 
 def seconds(text: str) -> float:
-    """Raises ValueError, in words for the author of `text`."""
-    if not WRITTEN.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is no duration: write 30s, 5m, 1h30m or 2d")
+    """Raises ValueError with a message for the author of `text`."""
+    if not PATTERN.fullmatch(text):
+        raise ValueError(f"{text[:100]!r} is not a duration: write 30s, 5m, 1h30m or 2d")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
 
 
-def _checked(text: str) -> str:
+def _check(text: str) -> str:
     if seconds(text) == 0:
         raise ValueError("must be above 0")
     return text
 
 
-Duration = Annotated[str, AfterValidator(_checked)]
-"""A field that holds a duration above 0; kept as written."""
+Duration = Annotated[str, AfterValidator(_check)]
+"""A field with a duration above 0, stored as written."""

@@ -1,4 +1,4 @@
-"""The condition of a step: `always`, or an expression over how earlier steps ended and over inputs.
+"""The condition of a step: `always`, or an expression over the results of earlier steps and over inputs.
 
 or      = and {"||" and}
 and     = not {"&&" not}
@@ -31,12 +31,12 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class ConstantValue:
     value: str | int | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class FieldPath:
     """`("status", step, field)` or `("inputs", name, …)`."""
 
     parts: tuple[str, ...]
@@ -48,32 +48,32 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     left: Expression
     equal: bool
     right: Expression
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
-    """All of them, or any of them."""
+class Combination:
+    """A conjunction (&&) or a disjunction (||)."""
 
     by: Literal["&&", "||"]
     of: tuple[Expression, ...]
 
 
-Expression: TypeAlias = Constant | Path | Not | Compared | Joined
+Expression: TypeAlias = ConstantValue | FieldPath | Not | Comparison | Combination
 
 
 def parse(text: str) -> Expression:
-    """Raises ValueError, in words for the author. `always` is no expression: ask for it first."""
+    """Raises ValueError with a message for the author. `always` is not an expression: callers test for it first."""
     if len(text) > LONGEST:
-        raise ValueError(f"it has {len(text)} characters; {LONGEST} are possible")
-    return _Reader(tuple(_tokens(text))).whole()
+        raise ValueError(f"it has {len(text)} characters; at most {LONGEST} are allowed")
+    return _ExpressionParser(tuple(_tokens(text))).whole()
 
 
 def problem(text: str, steps: Collection[str]) -> str | None:
-    """Why a step with this condition would be skipped whatever happens; None when it can be judged."""
+    """Why a step with this condition would always be skipped; None if the condition can be evaluated."""
     if text.strip() == ALWAYS:
         return None
     try:
@@ -85,16 +85,16 @@ def problem(text: str, steps: Collection[str]) -> str | None:
     return f"no step '{step}'; {suggestion(step, steps, 'steps')}" if step is not None else None
 
 
-def _paths(expression: Expression) -> Iterator[Path]:
+def _paths(expression: Expression) -> Iterator[FieldPath]:
     match expression:
-        case Path():
+        case FieldPath():
             yield expression
         case Not(inner):
             yield from _paths(inner)
-        case Compared(left, _, right):
+        case Comparison(left, _, right):
             yield from _paths(left)
             yield from _paths(right)
-        case Joined(_, parts):
+        case Combination(_, parts):
             for part in parts:
                 yield from _paths(part)
 
@@ -109,23 +109,23 @@ def _tokens(text: str) -> Iterator[str]:
         at = found.end()
 
 
-class _Reader:
+class _ExpressionParser:
     def __init__(self, tokens: tuple[str, ...]) -> None:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
 
     def whole(self) -> Expression:
-        expression = self._joined("||")
+        expression = self._operands("||")
         if self._at < len(self._tokens):
             raise ValueError(f"did not expect {self._tokens[self._at]!r}")
         return expression
 
-    def _joined(self, by: Literal["&&", "||"]) -> Expression:
-        parts = [self._joined("&&") if by == "||" else self._unary()]
+    def _operands(self, by: Literal["&&", "||"]) -> Expression:
+        parts = [self._operands("&&") if by == "||" else self._unary()]
         while self._take(by):
-            parts.append(self._joined("&&") if by == "||" else self._unary())
-        return parts[0] if len(parts) == 1 else Joined(by, tuple(parts))
+            parts.append(self._operands("&&") if by == "||" else self._unary())
+        return parts[0] if len(parts) == 1 else Combination(by, tuple(parts))
 
     def _unary(self) -> Expression:
         negations = 0
@@ -134,7 +134,7 @@ class _Reader:
         left = self._value()
         for operator in ("==", "!="):
             if not negations and self._take(operator):
-                return Compared(left, operator == "==", self._value())
+                return Comparison(left, operator == "==", self._value())
         return Not(left) if negations % 2 else left
 
     def _value(self) -> Expression:
@@ -142,23 +142,23 @@ class _Reader:
         if token == "(":  # noqa: S105
             return self._within_brackets()
         if token[0] in "\"'":
-            return Constant(_unquoted(token))
+            return ConstantValue(_unquote(token))
         if token in ("true", "false"):
-            return Constant(token == "true")  # noqa: S105
+            return ConstantValue(token == "true")  # noqa: S105
         if _NUMBER.fullmatch(token):
-            return Constant(int(token))
+            return ConstantValue(int(token))
         return self._path(token)
 
     def _within_brackets(self) -> Expression:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise ValueError(f"more than {DEEPEST} brackets within each other")
-        inner = self._joined("||")
+            raise ValueError(f"brackets are nested more than {DEEPEST} deep")
+        inner = self._operands("||")
         self._expect(")")
         self._depth -= 1
         return inner
 
-    def _path(self, root: str) -> Path:
+    def _path(self, root: str) -> FieldPath:
         if root not in ("status", "inputs"):
             raise ValueError(f"{root!r} is neither status.<step>.<field> nor inputs.<name>")
         parts = [root]
@@ -166,11 +166,11 @@ class _Reader:
             if self._take("."):
                 parts.append(self._word())
             elif self._take("["):
-                parts.append(_unquoted(self._next()))
+                parts.append(_unquote(self._next()))
                 self._expect("]")
             else:
                 break
-        return _checked_path(tuple(parts))
+        return _check_path(tuple(parts))
 
     def _word(self) -> str:
         token = self._next()
@@ -186,7 +186,7 @@ class _Reader:
 
     def _next(self) -> str:
         if self._at == len(self._tokens):
-            raise ValueError("it ends too early")
+            raise ValueError("it ends unexpectedly")
         self._at += 1
         return self._tokens[self._at - 1]
 
@@ -195,22 +195,22 @@ class _Reader:
             raise ValueError(f"'{token}' is missing")
 
 
-def _checked_path(parts: tuple[str, ...]) -> Path:
+def _check_path(parts: tuple[str, ...]) -> FieldPath:
     if parts[0] == "inputs" and len(parts) > 1:
-        return Path(parts)
+        return FieldPath(parts)
     if parts[0] == "status" and len(parts) == 3:
         if parts[2] in STEP_FIELDS:
-            return Path(parts)
+            return FieldPath(parts)
         raise ValueError(f"a step has no '{parts[2]}'; {suggestion(parts[2], STEP_FIELDS)}")
     raise ValueError(f"'{'.'.join(parts)}' is neither status.<step>.<field> nor inputs.<name>")
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     if token[:1] == "'":
         return token[1:-1]
     if token[:1] != '"':
-        raise ValueError(f"{token} is no quoted text")
+        raise ValueError(f"{token} is not a quoted text")
     try:
         return str(json.loads(token))
     except ValueError:
-        raise ValueError(f"{token} is no quoted text") from None
+        raise ValueError(f"{token} is not a quoted text") from None

@@ -1,4 +1,4 @@
-"""Names of frameworks in specs. Which there are, and what serves them, is in `mizzen/frameworks.py`."""
+"""Names of frameworks in specs. `mizzen/frameworks.py` lists the frameworks and what serves them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from mizzen import frameworks
 from mizzen.kinds.schema.findings import Warn, suggestion
 
 FRAMEWORKS: tuple[str, ...] = frameworks.NAMES
-"""Those that are part of Mizzen; plug-ins bring more."""
+"""The built-in frameworks; plug-ins add more."""
 
 
 def _word(text: str) -> str:
     if not frameworks.WORD.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is no framework: a lower-case word such as {', '.join(FRAMEWORKS[:3])}")
+        raise ValueError(
+            f"{text[:100]!r} is not a framework name; expected a lower-case word such as {', '.join(FRAMEWORKS[:3])}"
+        )
     return text
 
 

@@ -1,4 +1,4 @@
-"""How much of a machine something may use. Amounts are written as Kubernetes writes them: `2`, `500m`, `1Gi`. Pure."""
+"""Quantities of CPU, memory and GPUs, in the notation of Kubernetes: `2`, `500m`, `1Gi`. Pure."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _AMOUNT = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi
 
 
 def amount(text: str) -> float:
-    """Raises ValueError, in words for the author of `text`."""
+    """Raises ValueError with a message for the author of `text`."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:100]!r} is no amount: write 2, 0.5, 500m, 512Mi or 4Gi")
+        raise ValueError(f"{text[:100]!r} is not a quantity: write 2, 0.5, 500m, 512Mi or 4Gi")
     return float(found[1]) * _UNITS[found[2] or ""]
 
 
-def in_bytes(number: int) -> str:
-    """So many bytes, as one would write them: `512Mi`, `1.5Gi`."""
+def format_bytes(number: int) -> str:
+    """A number of bytes as text: `512Mi`, `1.5Gi`."""
     unit = next((unit for unit in ("Gi", "Mi", "Ki") if number >= _UNITS[unit]), "")
     return f"{number / _UNITS[unit]:.4g}{unit}"
 
@@ -49,26 +49,26 @@ def _bytes(text: str) -> str:
 
 
 AnyAmount = Annotated[str, BeforeValidator(_text)]
-"""As it stands; whoever gets it reads it."""
+"""A quantity that is passed on unchanged."""
 
 Amount = Annotated[str, BeforeValidator(_text), AfterValidator(_above_zero)]
 Bytes = Annotated[str, BeforeValidator(_text), AfterValidator(_bytes)]
 
 
 class Resources(Part):
-    cpu: Amount | None = Field(None, description="Processors: `2`, `0.5` or `500m`.")
-    memory: Bytes | None = Field(None, description="Bytes of memory: `512Mi`, `4Gi`.")
-    threads: int | None = Field(None, ge=1, le=1024, description="Threads its numeric libraries may use.")
+    cpu: Amount | None = Field(None, description="The CPUs: `2`, `0.5` or `500m`.")
+    memory: Bytes | None = Field(None, description="The memory in bytes: `512Mi`, `4Gi`.")
+    threads: int | None = Field(None, ge=1, le=1024, description="The number of threads for numeric libraries.")
 
 
 def _whole_or_part(gpu: float) -> float:
     if gpu > 1 and gpu != int(gpu):
-        raise ValueError(f"{gpu} is not possible: a share of one device (up to 1), or whole devices")
+        raise ValueError(f"{gpu} is not valid; expected a share of one device (up to 1), or a number of whole devices")
     return gpu
 
 
 Gpu = Annotated[float, Field(gt=0, le=64), AfterValidator(_whole_or_part)]
-"""A share of one device, or a number of whole ones."""
+"""A share of one device, or a number of whole devices."""
 
 
 def gpu_warning(gpu: float | None, at: str, context: Context) -> Iterator[Warn]:

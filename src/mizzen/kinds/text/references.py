@@ -1,4 +1,4 @@
-"""References to what is served or registered: `name`, `name:version` or `name@alias`. Pure."""
+"""References to models: `name`, `name:version` or `name@alias`. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from mizzen.kinds.schema.resource import NAME
-from mizzen.kinds.text.versions import checked_alias, normal_version
+from mizzen.kinds.text.versions import check_alias, normal_version
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """At most one of `version` and `alias` is not empty. With neither, the current version is meant."""
+    """At most one of `version` and `alias` is set. With neither, it means the current version."""
 
     name: str
     version: str = ""
@@ -27,25 +27,25 @@ class Reference:
 
 
 def parse(text: str) -> Reference:
-    """Raises ValueError, in words for the author of `text`."""
+    """Raises ValueError with a message for the author of `text`."""
     name, mark, rest = re.fullmatch(r"([^:@]*)([:@]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not NAME.fullmatch(name):
-        raise ValueError(f"{text[:100]!r} is no reference: write name, name:version or name@alias")
+        raise ValueError(f"{text[:100]!r} is not a reference: write name, name:version or name@alias")
     if mark == ":":
         return Reference(name, version=normal_version(rest))
-    return Reference(name, alias=checked_alias(rest)) if mark else Reference(name)
+    return Reference(name, alias=check_alias(rest)) if mark else Reference(name)
 
 
 def parse_unaliased(text: str) -> Reference:
-    """`name` or `name:version`, where an alias would make a chain. Raises ValueError."""
+    """`name` or `name:version`; an alias is not allowed, since it would form a chain. Raises ValueError."""
     reference = parse(text)
     if reference.alias:
-        raise ValueError(f"'{text}' names an alias: write name or name:version")
+        raise ValueError(f"'{text}' refers to an alias: write name or name:version")
     return reference
 
 
 def split_version_suffix(name: str) -> tuple[str, str] | None:
-    """`mymodel-v2` -> (`mymodel`, `2`); None when the name does not end so. A model may really be called that."""
+    """`mymodel-v2` -> (`mymodel`, `2`); None for other names. A model may really have such a name."""
     found = re.fullmatch(r"(.+)-(v[0-9]+)", name, re.DOTALL)
     if found is None or not NAME.fullmatch(found[1]):
         return None
@@ -55,18 +55,18 @@ def split_version_suffix(name: str) -> tuple[str, str] | None:
         return None
 
 
-def _checked(text: str) -> str:
+def _check(text: str) -> str:
     parse(text)
     return text
 
 
-def _checked_unaliased(text: str) -> str:
+def _check_unaliased(text: str) -> str:
     parse_unaliased(text)
     return text
 
 
-ReferenceText = Annotated[str, AfterValidator(_checked)]
-"""A field that holds a reference; kept as written."""
+ReferenceText = Annotated[str, AfterValidator(_check)]
+"""A field with a reference, stored as written."""
 
-UnaliasedText = Annotated[str, AfterValidator(_checked_unaliased)]
-"""A field that holds a reference without an alias; kept as written."""
+UnaliasedText = Annotated[str, AfterValidator(_check_unaliased)]
+"""A field with a reference without an alias, stored as written."""

@@ -1,6 +1,6 @@
-"""Python packages as people name them: one requirement, and the lines of a requirements file.
+"""Requirements on Python packages: a single requirement, and the lines of a requirements file.
 
-Pure, and without pydantic: the CLI reads such files, too.
+Pure, and without pydantic, since the CLI reads such files, too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 OLDEST = (3, 10)
-"""The oldest Python that a runtime works with."""
+"""The oldest Python version that a runtime supports."""
 FILE = "requirements.txt"
 
 _NAME = r"[A-Za-z0-9](?:[-_.A-Za-z0-9]*[A-Za-z0-9])?"
@@ -22,54 +22,55 @@ _PYTHON = re.compile(r"3\.(\d{1,3})(?:\.\d{1,3})?")
 
 
 def requirement(line: str) -> str:
-    """One requirement. ValueError. Of options, such as pip has many, only hashes are part of one."""
+    """The requirement, if it is valid. Raises ValueError. Of pip's options, only --hash is allowed."""
     if not line.isprintable() or not _REQUIREMENT.fullmatch(line):
-        raise ValueError(f"{line[:100]!r} is no requirement: write one as pip takes it, such as 'numpy>=1.26'")
-    if _PASSWORD.search(line):  # not shown: everybody who may read the version would see it
-        raise ValueError("holds a password; whoever runs the plane keeps it in their own settings of uv or pip")
+        raise ValueError(f"{line[:100]!r} is not a requirement: write it as for pip, such as 'numpy>=1.26'")
+    if _PASSWORD.search(line):  # the message must not repeat it: every reader of the version would see it
+        raise ValueError("contains a password; configure credentials in uv or pip on the machine of the plane")
     if _OPTION.search(_HASH.sub("", line)):
-        raise ValueError(f"{line[:100]!r} holds an option; only --hash may stand behind a requirement")
+        raise ValueError(f"{line[:100]!r} contains an option; only --hash may follow a requirement")
     return line
 
 
 def python_version(text: str) -> str:
-    """A Python to run with. ValueError."""
+    """The Python version, if it is valid. Raises ValueError."""
     found = _PYTHON.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:100]!r} is no Python version: write 3.12, or 3.12.4 for that one only")
+        raise ValueError(f"{text[:100]!r} is not a Python version: write 3.12, or 3.12.4 for exactly that one")
     if (3, int(found[1])) < OLDEST:
-        raise ValueError(f"models are served with Python {'.'.join(map(str, OLDEST))} and newer, not with {text}")
+        raise ValueError(f"models need Python {'.'.join(map(str, OLDEST))} or newer, not {text}")
     return text
 
 
 def package(line: str) -> str:
-    """The name of the package, spelled as indexes do; empty when it is no requirement."""
+    """The normalized name of the package; empty if `line` is not a requirement."""
     found = _REQUIREMENT.fullmatch(line)
     return re.sub(r"[-_.]+", "-", found[1]).lower() if found else ""
 
 
 def normal(lines: Iterable[str]) -> tuple[str, ...]:
-    """The same set in the same words, however it was written: what makes two environments one."""
+    """The requirements in a normal form, so that equal sets share one environment."""
     return tuple(sorted({_normal(line) for line in lines}))
 
 
 def read(text: str) -> tuple[str, ...]:
-    """The requirements of a file as pip takes it: comments, continued lines and hashes. ValueError names the line.
+    """The requirements of a pip requirements file, with comments, continued lines and hashes.
 
-    What leads elsewhere (other files, other indexes, folders to install) is refused: a version holds all it needs.
+    Raises ValueError, which names the line. References to other files, indexes or folders are rejected: a version must
+    be self-contained.
     """
-    return tuple(_checked(line, number) for number, line in _lines(text))
+    return tuple(_check_line(line, number) for number, line in _lines(text))
 
 
 def _normal(line: str) -> str:
     name = _REQUIREMENT.fullmatch(line)
     rest = line[len(name[1]) :] if name else line
-    if "@" in rest:  # blanks mean something in an address
+    if "@" in rest:  # spaces are significant in a URL
         return f"{package(line)} {' '.join(rest.split())}"
     rest, *hashes = rest.split(" --")
     specifier, semicolon, marker = rest.partition(";")
-    told = package(line) + "".join(specifier.split()) + semicolon + " ".join(marker.split())
-    return " --".join([told, *sorted(each.strip() for each in hashes)])
+    plain = package(line) + "".join(specifier.split()) + semicolon + " ".join(marker.split())
+    return " --".join([plain, *sorted(each.strip() for each in hashes)])
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -88,10 +89,14 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, " ".join(gathered.split())
 
 
-def _checked(line: str, number: int) -> str:
+def _check_line(line: str, number: int) -> str:
     try:
         return requirement(line)
     except ValueError as error:
-        why = f"{line[:100]!r} leads elsewhere" if line.startswith("-") else str(error)
-        hint = "; name the packages themselves. Indexes are set where the plane runs" if line.startswith("-") else ""
+        why = f"{line[:100]!r} is a pip option" if line.startswith("-") else str(error)
+        hint = (
+            "; list the packages themselves. Configure indexes on the machine of the plane"
+            if line.startswith("-")
+            else ""
+        )
         raise ValueError(f"line {number}: {why}{hint}") from None

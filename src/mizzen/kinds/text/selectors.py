@@ -1,4 +1,4 @@
-"""Label selectors as Kubernetes writes them: `a=b`, `a!=b`, `a in (b, c)`, `a notin (b, c)`, `a`, `!a`. Pure."""
+"""Label selectors in the notation of Kubernetes: `a=b`, `a!=b`, `a in (b, c)`, `a notin (b, c)`, `a`, `!a`. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias
 from mizzen.errors import BadRequest
 
 LONGEST = 4096
-"""Characters of a selector: everybody who may read may send one."""
+"""Characters of a selector, since every reader may send one."""
 MOST = 100
 """Conditions of a selector."""
 
-# Possessive (`*+`), so that a selector which does not fit is refused at once, and not after trying every way to fit it.
+# Possessive (`*+`), so that an invalid selector is rejected at once, without backtracking through every alternative.
 _KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
 _TEXT = r"[-A-Za-z0-9_.]*"
 _VALUE = f"{_TEXT}+"
@@ -24,13 +24,13 @@ _TERM = re.compile(
     rf"|\s++(?P<word>in|notin)\s*+\((?P<values>\s*+{_VALUE}\s*+(?:,\s*+{_VALUE}\s*+)*+)\))?)\s*+(?:,|$)"
 )
 _CONDITION = rf"!\s*{_KEY}|{_KEY}(?:\s*(?:==?|!=)\s*{_TEXT}|\s+(?:in|notin)\s*\(\s*{_TEXT}\s*(?:,\s*{_TEXT}\s*)*\))?"
-WRITTEN = rf"(?:\s*(?:{_CONDITION})\s*,)*\s*(?:(?:{_CONDITION})\s*)?"
-"""All selectors that can be read, for documents: in words that every reader of patterns knows."""
+PATTERN = rf"(?:\s*(?:{_CONDITION})\s*,)*\s*(?:(?:{_CONDITION})\s*)?"
+"""A pattern for all valid selectors, for API documents: without possessive quantifiers, which few engines support."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on labels. Without the key, `notin` holds and `in` does not."""
+    """One condition on labels. If the key is missing, `notin` is true and `in` is false."""
 
     key: str
     op: Literal["in", "notin", "exists", "absent"]
@@ -49,7 +49,7 @@ class Requirement:
 
 
 Selector: TypeAlias = tuple[Requirement, ...]
-"""All of them must hold; an empty one takes everything."""
+"""All requirements must hold; an empty selector matches everything."""
 
 
 def equal(labels: Mapping[str, str]) -> Selector:
@@ -61,7 +61,7 @@ def holds(selector: Iterable[Requirement], labels: Mapping[str, str]) -> bool:
 
 
 def parse(text: str) -> Selector:
-    """BadRequest, with the place, when it cannot be read."""
+    """Raises BadRequest, with the unreadable part."""
     if len(text) > LONGEST:
         raise BadRequest(f"labelSelector: at most {LONGEST:,} characters, not {len(text):,}")
     requirements: list[Requirement] = []

@@ -1,4 +1,4 @@
-"""URLs and git repositories in specs. Everybody who may read an object sees them, so they hold no password. Pure."""
+"""URLs and git repositories in specs. All readers of an object see them, so passwords are rejected. Pure."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator
 
-FETCHED = ("http", "https", "s3", "file")
-CALLED = ("http", "https")
+FILE_SCHEMES = ("http", "https", "s3", "file")
+WEB_SCHEMES = ("http", "https")
 
 _PRINTABLE = re.compile(r"[!-~]+")
 _SCP_LIKE = re.compile(r"(?:[-\w.]+@)?[-\w.]+:(?!//).+")
 
 
-def _checked(text: str, schemes: Collection[str]) -> str:
-    # What was given is not shown: it may hold a password in a place where none is looked for.
+def _check(text: str, schemes: Collection[str]) -> str:
+    # The message does not repeat the URL, which may contain a password in an unexpected place.
     wanted = " or ".join(f"{scheme}://" for scheme in schemes)
     try:
         parts = urlsplit(text)
         placed = parts.hostname if parts.scheme != "file" else parts.path
         _ = parts.port
     except ValueError:
-        raise ValueError(f"is no URL; it starts with {wanted}") from None
+        raise ValueError(f"is not a valid URL; expected {wanted}") from None
     if parts.password is not None:
-        raise ValueError("holds a password; keep it in a secret")
+        raise ValueError("contains a password; store it in a secret")
     if not _PRINTABLE.fullmatch(text) or parts.scheme not in schemes or not placed:
-        raise ValueError(f"is no URL; it starts with {wanted}")
+        raise ValueError(f"is not a valid URL; expected {wanted}")
     return text
 
 
-def _fetched(text: str) -> str:
-    return _checked(text, FETCHED)
+def _file_url(text: str) -> str:
+    return _check(text, FILE_SCHEMES)
 
 
-def _called(text: str) -> str:
-    return _checked(text, CALLED)
+def _web_url(text: str) -> str:
+    return _check(text, WEB_SCHEMES)
 
 
 def _repository(text: str) -> str:
-    """What git takes: a URL, `host:path`, or a path. A leading '-' would be an option to git."""
+    """A URL, `host:path`, or a path, as for git. A leading '-' would be an option to git."""
     if not _PRINTABLE.fullmatch(text) or text.startswith("-"):
-        raise ValueError("is no git repository: a URL, host:path or an absolute path")
+        raise ValueError("is not a git repository; expected a URL, host:path or an absolute path")
     if "://" in text:
-        return _checked(text, ("https", "http", "ssh", "git", "file"))
+        return _check(text, ("https", "http", "ssh", "git", "file"))
     if text.startswith("/") or _SCP_LIKE.fullmatch(text):
         return text
-    raise ValueError("is no git repository: a URL, host:path or an absolute path")
+    raise ValueError("is not a git repository; expected a URL, host:path or an absolute path")
 
 
-FileUrl = Annotated[str, AfterValidator(_fetched)]
-"""Where files can be fetched from."""
+FileUrl = Annotated[str, AfterValidator(_file_url)]
+"""A URL that files can be downloaded from."""
 
-WebUrl = Annotated[str, AfterValidator(_called)]
+WebUrl = Annotated[str, AfterValidator(_web_url)]
 
 Repository = Annotated[str, AfterValidator(_repository)]
 

@@ -1,4 +1,4 @@
-"""What may name a version of a model, and what an alias of one. Pure."""
+"""Valid names of versions and of aliases. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mizzen.kinds.schema.resource import NAME, VERSION
 
 RESERVED_VERSIONS = frozenset({"auto", "latest", "current", "unversioned"})
 MOST_DIGITS = 18
-MOST_GIVEN_DIGITS = 15
-"""Of a number that a caller names: whoever counts on from it never comes to the end of the numbers."""
+MOST_NEW_DIGITS = 15
+"""Of a number that a caller chooses: counting up from it never exceeds MOST_DIGITS."""
 
 _NUMBER = re.compile(r"v?([0-9]+)")
 
@@ -26,17 +26,19 @@ def normal_version(version: str | int) -> str:
     if text in RESERVED_VERSIONS:
         raise ValueError(f"'{text}' is reserved and cannot name a version")
     if not VERSION.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is no version: a number, or lower-case letters, digits, '-' and '.'")
+        raise ValueError(
+            f"{text[:100]!r} is not a version; expected a number, or lower-case letters, digits, '-' and '.'"
+        )
     return text
 
 
-def given_version(version: str | int) -> str:
-    """As `normal_version`, for a new version that a caller names. Raises ValueError."""
+def check_new_version(version: str | int) -> str:
+    """As `normal_version`, for a new version whose name a caller chooses. Raises ValueError."""
     text = normal_version(version)
-    if text.isdecimal() and len(text) > MOST_GIVEN_DIGITS:
+    if text.isdecimal() and len(text) > MOST_NEW_DIGITS:
         raise ValueError(
-            f"a number that is given has at most {MOST_GIVEN_DIGITS} digits, so that the next ones can be counted from "
-            "it; leave it out for the next number, or use a name"
+            f"a version number may have at most {MOST_NEW_DIGITS} digits, so that later versions can count up from "
+            "it; omit it for the next number, or use a name"
         )
     return text
 
@@ -44,20 +46,20 @@ def given_version(version: str | int) -> str:
 def _normal_number(digits: str) -> str:
     digits = digits.lstrip("0")
     if not digits:
-        raise ValueError("versions count from 1")
+        raise ValueError("version numbers start at 1")
     if len(digits) > MOST_DIGITS:
-        raise ValueError(f"the number of a version has at most {MOST_DIGITS} digits")
+        raise ValueError(f"a version number may have at most {MOST_DIGITS} digits")
     return digits
 
 
-def checked_alias(text: str) -> str:
-    """An alias stands where a version may stand, so it must not be mistaken for a number. Raises ValueError."""
+def check_alias(text: str) -> str:
+    """An alias can be used in place of a version, so it must not look like a number. Raises ValueError."""
     if _NUMBER.fullmatch(text):
         raise ValueError(f"'{text[:100]}' is a version, not an alias")
     if text in RESERVED_VERSIONS:
         raise ValueError(f"'{text}' is reserved and cannot name an alias")
     if not NAME.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is no alias: lower-case letters, digits and '-', at most 63")
+        raise ValueError(f"{text[:100]!r} is not an alias; expected lower-case letters, digits and '-', at most 63")
     return text
 
 
@@ -68,4 +70,4 @@ def _version_or_nothing(text: str | None) -> str | None:
 Version = Annotated[str, AfterValidator(normal_version)]
 
 VersionOrNothing = Annotated[str | None, AfterValidator(_version_or_nothing)]
-"""Empty means not given, as the seeds' own types have it."""
+"""Empty means not set, as in the source manifests' own types."""

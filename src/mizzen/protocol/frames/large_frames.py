@@ -1,7 +1,7 @@
-"""INFER frames of large calls: what tensors hold is not copied, neither into the frame nor out of it.
+"""INFER frames of large calls, without copying tensor data into or out of the frame.
 
-It is written as pieces, one after the other, and read as views. Of small calls the frame is encoded and decoded whole,
-which is quicker than many pieces are.
+The frame is written as a list of pieces and read as views. Small calls are encoded and decoded as a whole, which is
+faster than many pieces.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ _BIN32 = _ARRAY32 = struct.Struct(">BI")
 _ARRAY, _BIN, _TENSOR = 0xDD, 0xC6, 0x95
 
 
-def infer_frame(serial: int, items: Sequence[Any], version: int = framing.VERSION) -> list[Piece]:
-    """`items` are entries of an INFER frame, with tensors' data as bytes or views of bytes."""
+def encode_infer(serial: int, items: Sequence[Any], version: int = framing.VERSION) -> list[Piece]:
+    """Encode an INFER frame. `items`: its entries, with tensor data as bytes or views of bytes."""
     pieces: list[Piece] = [b""]
-    text = bytearray(_array(items))
+    text = bytearray(_array_head(items))
     for item in items:
-        if isinstance(item, dict):  # who sent them, after the last one
+        if isinstance(item, dict):  # caller details, after the last entry
             text += msgpack.pack(item)
             continue
-        text += _array(item)
+        text += _array_head(item)
         if len(item) == 1:
-            text = _add(pieces, text, item[0])
+            text = _add_data(pieces, text, item[0])
             continue
         inputs, *wishes = item
-        text += _array(inputs)
+        text += _array_head(inputs)
         for *described, data in inputs:
             text.append(_TENSOR)
             for part in described:
                 text += msgpack.pack(part)
-            text = _add(pieces, text, data)
+            text = _add_data(pieces, text, data)
         for wish in wishes:
             text += msgpack.pack(wish)
     pieces.append(bytes(text))
@@ -45,31 +45,31 @@ def infer_frame(serial: int, items: Sequence[Any], version: int = framing.VERSIO
     return pieces
 
 
-def _add(pieces: list[Piece], before: bytearray, data: Piece) -> bytearray:
-    """The data as it is, after what comes before it; returns where what follows is written."""
+def _add_data(pieces: list[Piece], before: bytearray, data: Piece) -> bytearray:
+    """Append the text so far and the data, uncopied; return a new buffer for the text that follows."""
     before += _BIN32.pack(_BIN, len(data))
     pieces += (bytes(before), data)
     return bytearray()
 
 
-def _array(items: Sequence[Any]) -> bytes:
+def _array_head(items: Sequence[Any]) -> bytes:
     return _ARRAY32.pack(_ARRAY, len(items))
 
 
-def requests(body: memoryview) -> list[Any] | None:
-    """The entries of a frame as `infer_frame` writes it, raw data as views of it. None: it is written otherwise.
+def decode_requests(body: memoryview) -> list[Any] | None:
+    """Decode the entries of a frame from `encode_infer`, with raw data as views. None: the frame has another form.
 
-    ValueError when it begins so, and does not go on.
+    Raises ValueError if the frame begins in this form but is malformed.
     """
     if body[0] != _ARRAY:
         return None
-    count, at = _head(body, 0, _ARRAY)
+    count, at = _read_head(body, 0, _ARRAY)
     if count * framing.LARGE > 2 * len(body):
         return None  # many small ones
     entries: list[Any] = []
     try:
         for _ in range(count):
-            read = _entry if body[at] == _ARRAY else msgpack.read_at  # the last one may say who sent them
+            read = _read_entry if body[at] == _ARRAY else msgpack.read_at  # the last entry may hold caller details
             entry, at = read(body, at)
             entries.append(entry)
     except IndexError:
@@ -79,22 +79,22 @@ def requests(body: memoryview) -> list[Any] | None:
     return entries
 
 
-def _entry(body: memoryview, at: int) -> tuple[list[Any], int]:
-    parts, at = _head(body, at, _ARRAY)
+def _read_entry(body: memoryview, at: int) -> tuple[list[Any], int]:
+    parts, at = _read_head(body, at, _ARRAY)
     if parts == 1:
-        data, at = _data(body, at)
+        data, at = _read_data(body, at)
         return [bytes(data)], at
-    count, at = _head(body, at, _ARRAY)
+    count, at = _read_head(body, at, _ARRAY)
     inputs = []
     for _ in range(count):
         if body[at] != _TENSOR:
-            raise ValueError("an input that is none")
+            raise ValueError("malformed input")
         at += 1
         described = []
         for _ in range(4):
             value, at = msgpack.read_at(body, at)
             described.append(value)
-        data, at = _data(body, at)
+        data, at = _read_data(body, at)
         inputs.append([*described, data if described[-1] == framing.RAW else bytes(data)])
     entry: list[Any] = [inputs]
     for _ in range(parts - 1):
@@ -103,8 +103,8 @@ def _entry(body: memoryview, at: int) -> tuple[list[Any], int]:
     return entry, at
 
 
-def _head(body: memoryview, at: int, code: int) -> tuple[int, int]:
-    """The size in the head of a list or of bytes, and where it ends."""
+def _read_head(body: memoryview, at: int, code: int) -> tuple[int, int]:
+    """Return the size from the head of a list or of bytes, and the offset behind it."""
     if len(body) < at + _BIN32.size:
         raise ValueError("the frame ends too early")
     found, size = _BIN32.unpack_from(body, at)
@@ -113,8 +113,8 @@ def _head(body: memoryview, at: int, code: int) -> tuple[int, int]:
     return size, at + _BIN32.size
 
 
-def _data(body: memoryview, at: int) -> tuple[memoryview, int]:
-    size, at = _head(body, at, _BIN)
+def _read_data(body: memoryview, at: int) -> tuple[memoryview, int]:
+    size, at = _read_head(body, at, _BIN)
     if len(body) < at + size:
         raise ValueError("the frame ends too early")
     return body[at : at + size], at + size

@@ -1,8 +1,8 @@
-"""The bodies of frames: msgpack of None, bool, int, float, str, bytes, lists, and dicts with str keys.
+"""Frame bodies: msgpack of None, bool, int, float, str, bytes, lists, and dicts with str keys.
 
-msgspec does the work where it is installed; elsewhere `pack_plainly` and `unpack_plainly` read and write the same bytes
-with the standard library alone. The plain reader is the stricter one: what is outside the subset (extension types, keys
-that are not str) it refuses, where msgspec lets it pass.
+msgspec is used if it is installed; otherwise `pack_with_stdlib` and `unpack_with_stdlib` read and write the same bytes
+with the standard library alone. The standard-library reader is stricter: it rejects values outside this subset
+(extension types, keys that are not str), which msgspec accepts.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _F64 = struct.Struct(">d")
 _LIMITS = ((1 << 8, 1), (1 << 16, 2), (1 << 32, 4))
 
 
-def pack_plainly(obj: Any) -> bytes:
-    """TypeError on a type outside the subset, OverflowError on an int beyond 64 bits."""
+def pack_with_stdlib(obj: Any) -> bytes:
+    """Raises TypeError for a type outside the subset, OverflowError for an int beyond 64 bits."""
     out = bytearray()
     _write(obj, out)
     return bytes(out)
 
 
-def unpack_plainly(data: bytes | memoryview) -> Any:
-    """ValueError on anything that is not exactly one msgpack value of the subset."""
+def unpack_with_stdlib(data: bytes | memoryview) -> Any:
+    """Raises ValueError unless the data is exactly one msgpack value of the subset."""
     view = memoryview(data)
     try:
         value, end = read_at(view, 0)
@@ -83,7 +83,7 @@ def _write_int(value: int, out: bytearray) -> None:
 
 
 def _write_head(size: int, out: bytearray, short: int, below: int, codes: tuple[int, int, int]) -> None:
-    """The opcode and size of a string, bytes, list or dict; code 0 marks a width that msgpack lacks."""
+    """Write the opcode and size of a string, bytes, list or dict; code 0 marks a width that msgpack lacks."""
     if size < below:
         out.append(short | size)
         return
@@ -107,7 +107,7 @@ _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
 def read_at(view: memoryview, at: int) -> tuple[Any, int]:
-    """One value and where it ends. ValueError."""
+    """Return one value and the offset behind it. Raises ValueError."""
     code = _take(view, at, 1)[0]
     at += 1
     if code < 0x80:
@@ -130,7 +130,7 @@ def _read_coded(view: memoryview, at: int, code: int) -> tuple[Any, int]:
         form = _F32 if code == 0xCA else _F64
         return form.unpack(_take(view, at, form.size))[0], at + form.size
     if code not in _SIZED:
-        raise ValueError(f"msgpack code 0x{code:02x} is not one of those we use")
+        raise ValueError(f"msgpack code 0x{code:02x} is not supported")
     what, width = _SIZED[code]
     number = int.from_bytes(_take(view, at, width), "big", signed=what == "int")
     return _read_body(view, at + width, what, number)
@@ -173,11 +173,11 @@ def _take(view: memoryview, at: int, size: int) -> memoryview:
     return view[at : at + size]
 
 
-def _fastest() -> tuple[Callable[[Any], bytes], Callable[[bytes | memoryview], Any]]:
+def _pick_codec() -> tuple[Callable[[Any], bytes], Callable[[bytes | memoryview], Any]]:
     try:
         import msgspec
     except ImportError:
-        return pack_plainly, unpack_plainly
+        return pack_with_stdlib, unpack_with_stdlib
 
     decode = msgspec.msgpack.Decoder().decode
 
@@ -190,4 +190,4 @@ def _fastest() -> tuple[Callable[[Any], bytes], Callable[[bytes | memoryview], A
     return msgspec.msgpack.Encoder().encode, unpack_fast
 
 
-pack, unpack = _fastest()
+pack, unpack = _pick_codec()

@@ -1,1 +1,1 @@
-"""Files through which plane and gateways report to each other: status, counts, demand, acknowledged Tables."""
+"""Files in which gateways report to the plane and to each other: counts, demand, acknowledged Tables."""

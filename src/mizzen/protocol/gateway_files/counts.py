@@ -1,8 +1,8 @@
-"""What a gateway has counted, as it leaves it in a file for its siblings and for the plane.
+"""Counts of a gateway, in a file for the other gateways and the plane.
 
-Each gateway replaces `run/counts/<gateway>.json` whole, once a second while anything changes. So whichever of them is
-scraped can show all, and the plane keeps a history without asking anybody. All counts grow as long as the process
-lives; `pid` and `start` tell one life from the next.
+Each gateway replaces `run/counts/<gateway>.json` once a second while anything changes. So any gateway can serve the
+metrics of all, and the plane can keep a history without calling gateways. Counts only grow during the life of a
+process; `pid` and `start` identify the process.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from mizzen.protocol.gateway_files import status_files
 FOLDER = "counts"
 """In the run folder."""
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Upper ends of the buckets of all histograms of seconds; one more bucket holds the rest."""
+"""Upper bounds of the buckets of all histograms of seconds; one more bucket holds the rest."""
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-"""Those of calls per batch."""
+"""Upper bounds for calls per batch."""
 
 
-class Requests(msgspec.Struct, frozen=True):
-    """Of one callable name and version. What nobody has asked for is left out."""
+class RequestCounts(msgspec.Struct, frozen=True):
+    """Counts of one callable name and version. Names without requests are omitted."""
 
     namespace: str
     model: str
     version: str
     codes: dict[int, int]
     buckets: list[int]
-    """How many took how long, each bucket for itself, by BOUNDS."""
+    """Requests by duration, in the buckets of BOUNDS, not cumulative."""
     seconds: float
     in_flight: int
     failed_seconds: float = 0.0
-    """Of all but those that were answered with 200."""
+    """Of all requests that were not answered with 200."""
     defaults: dict[str, int] = {}
-    """How many were answered by a default, by why; their code is 200."""
+    """Requests answered by a default, by reason; their code is 200."""
     of: str = ""
-    """Whose versions answered them; empty: those of `model`."""
+    """The model whose versions answered; empty: `model`."""
 
 
-class Cache(msgspec.Struct, frozen=True):
-    """Answers that a gateway keeps for one served version."""
+class CacheCounts(msgspec.Struct, frozen=True):
+    """A gateway's answer cache of one served version."""
 
     hits: int
     shared: int
-    """Requests that waited for the call of another one."""
+    """Requests that waited for an identical call."""
     misses: int
     bytes: int
     entries: int
     evicted: int
     followers: int = 0
-    """Requests that wait for the call of another one now."""
+    """Requests that wait for an identical call now."""
 
 
-class Served(msgspec.Struct, frozen=True):
-    """Of one served version: its queue and its replicas, as this gateway sees them."""
+class ServerCounts(msgspec.Struct, frozen=True):
+    """Queue and replicas of one served version, as this gateway sees them."""
 
     server: str
     """namespace/name of the InferenceModel."""
@@ -70,50 +70,50 @@ class Served(msgspec.Struct, frozen=True):
     expired: int
     retried: int
     waits: list[int]
-    """How many calls waited how long for a replica, each bucket for itself, by BOUNDS."""
+    """Calls by the time they waited for a replica, in the buckets of BOUNDS, not cumulative."""
     waited_seconds: float
     compute_seconds: float
-    """Of all calls: how long their batch was in the model."""
+    """Sum over all calls: how long their batch was in the model."""
     sizes: list[int]
-    """How many batches had how many calls, each bucket for itself, by BATCH_BOUNDS."""
+    """Batches by number of calls, in the buckets of BATCH_BOUNDS, not cumulative."""
     batch_items: int
     model: str = ""
-    """Whose version it is."""
+    """The model of the version."""
     input_seconds: float = 0.0
-    """Likewise of all calls: how long their runtime read their batch, and wrote the answers."""
+    """Sums over all calls: how long the runtime read their batch, and wrote the answers."""
     output_seconds: float = 0.0
-    cache: Cache | None = None
+    cache: CacheCounts | None = None
 
 
-class GraphNode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Of one node of a graph."""
+class GraphNodeCounts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Counts of one node of a graph."""
 
     namespace: str
     graph: str
     node: str
     ran: int = 0
-    """Messages that it had."""
+    """Messages that it processed."""
     answered: int = 0
-    """Calls of its implementation that were answered, and how long those took."""
+    """Answered calls of its implementation, and their total time."""
     seconds: float = 0.0
     codes: dict[int, int] = {}
-    """Of those that were not."""
+    """Codes of failed calls."""
     chosen: dict[str, int] = {}
-    """Messages that its route sent, by child: all that it may send to."""
+    """Messages that its route sent, by child; lists all possible children."""
     partial: int = 0
-    """Merges of less than was to come."""
+    """Merges of incomplete arrivals."""
     shadowed: dict[int, int] = {}
-    """Copies that it got as a shadow, by code, and how long they took."""
+    """Copies that it got as a shadow, by code, and their total time."""
     shadow_seconds: float = 0.0
     agreed: int = 0
-    """Of those: answers like the one that was given, and others."""
+    """Of those: answers that equal the returned one, and answers that differ."""
     differed: int = 0
     disagreed: list[tuple[str, str, int, float]] = []
-    """Of an ensemble, for two of its members: how often both answered, and the sum of how far they differed."""
+    """For each pair of ensemble members: how often both answered, and the sum of their disagreement."""
 
 
-class Rewarded(msgspec.Struct, frozen=True):
-    """Feedback for what one node of a graph was routed to; both names are empty where nothing was chosen."""
+class RewardCounts(msgspec.Struct, frozen=True):
+    """Rewards for one child of a routing node; `node` and `arm` are empty if there was no choice."""
 
     namespace: str
     model: str
@@ -124,8 +124,8 @@ class Rewarded(msgspec.Struct, frozen=True):
     """Of rewards."""
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """Feedback with the truth, for one version at one node."""
+class AccuracyCounts(msgspec.Struct, frozen=True):
+    """Feedback with ground truth, for one version at one node."""
 
     namespace: str
     model: str
@@ -133,11 +133,11 @@ class Judged(msgspec.Struct, frozen=True):
     version: str
     count: int
     sum: float
-    """Of how right each answer was, from 0 to 1."""
+    """Of the accuracy of each answer, from 0 to 1."""
 
 
-class Traced(msgspec.Struct, frozen=True):
-    """Of requests whose spans were to be sent."""
+class TraceCounts(msgspec.Struct, frozen=True):
+    """Requests whose spans were exported or lost."""
 
     sent: int
     lost: int
@@ -148,20 +148,20 @@ class Counts(msgspec.Struct, frozen=True):
     """The name of the process, such as gateway-0."""
     pid: int
     start: float
-    """When it began, in seconds since 1970."""
+    """Start of the process, in seconds since 1970."""
     at: float
-    """When it was written, likewise."""
+    """Time of writing, in seconds since 1970."""
     cpu_seconds: float
     resident_bytes: int
-    requests: list[Requests]
-    served: list[Served]
+    requests: list[RequestCounts]
+    served: list[ServerCounts]
     refused: dict[int, int]
     """Requests that reached no model, by code."""
-    traced: Traced | None = None
-    """None: nothing is."""
-    graphs: list[GraphNode] = []
-    feedback: list[Rewarded] = []
-    judged: list[Judged] = []
+    traced: TraceCounts | None = None
+    """None: tracing is off."""
+    graphs: list[GraphNodeCounts] = []
+    feedback: list[RewardCounts] = []
+    judged: list[AccuracyCounts] = []
 
 
 _encode = msgspec.json.Encoder().encode
@@ -169,12 +169,12 @@ _decode = msgspec.json.Decoder(Counts).decode
 
 
 def write(folder: Path, counts: Counts) -> None:
-    """OSError when it cannot be written."""
+    """Raises OSError if it cannot be written."""
     status_files.write(folder, counts.gateway, _encode(counts))
 
 
 def read(folder: Path) -> list[Counts]:
-    """Those of all gateways that have written any, by name."""
+    """Return the counts of all gateways, sorted by name."""
     return status_files.read(folder, _decode)
 
 

@@ -1,8 +1,8 @@
-"""What is asked of servers whose replicas follow it, as each gateway leaves it in a file for the plane.
+"""Demand for autoscaled servers, which each gateway reports to the plane in a file.
 
-A gateway replaces `run/demand/<gateway>.json` a few times a second while it changes, and at once when somebody asks a
-server that has no replicas. The file says what is so until it is replaced: a plane that was away when somebody asked
-finds it when it is back.
+A gateway replaces `run/demand/<gateway>.json` a few times a second while it changes, and at once when a request arrives
+for a server without replicas. The file is valid until it is replaced: a plane that was down meanwhile reads it when it
+is back.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ FOLDER = "demand"
 """In the run folder."""
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of one server."""
+class ServerDemand(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Demand for one server."""
 
     in_flight: float = 0.0
-    """Requests that wait or are being answered: on average over the last second."""
+    """Requests that wait or are in progress, averaged over the last second."""
     awaited: bool = False
-    """It has no replica, and somebody waits for one, or was sent away a moment ago to come again."""
+    """It has no replica, and a request waits for one, or was rejected with a retry a moment ago."""
     used: bool = False
-    """Somebody asked it within the last second, however short that was: in flight it may never have been seen."""
+    """A request arrived within the last second; it may have been too short to show in `in_flight`."""
 
 
 class Demand(msgspec.Struct, frozen=True):
     gateway: str
     """The name of the process, such as gateway-0."""
     pid: int
-    servers: dict[str, Asked]
-    """By id, `<namespace>/<InferenceModel name>`. Of whom nothing is asked is left out."""
+    servers: dict[str, ServerDemand]
+    """By id, `<namespace>/<InferenceModel name>`. Servers without demand are omitted."""
 
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -42,12 +42,12 @@ _decode = msgspec.json.Decoder(Demand).decode
 
 
 def write(folder: Path, demand: Demand) -> None:
-    """OSError when it cannot be written."""
+    """Raises OSError if it cannot be written."""
     status_files.write(folder, demand.gateway, _encode(demand))
 
 
 def read(folder: Path) -> list[Demand]:
-    """Of all that have left any, also of gateways that are gone."""
+    """Return the demand of all gateways, including stopped ones."""
     return status_files.read(folder, _decode)
 
 

@@ -1,4 +1,4 @@
-"""What each gateway leaves in a folder for its siblings and for the plane: a file by its name, replaced whole."""
+"""Status files: one per gateway and folder, replaced atomically, for the other gateways and the plane."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol, TypeAlias, TypeVar
 import msgspec
 
 
-class Note(Protocol):
+class StatusFile(Protocol):
     @property
     def gateway(self) -> str:
         """The name of the process, such as gateway-0."""
@@ -20,13 +20,13 @@ class Note(Protocol):
     def pid(self) -> int: ...
 
 
-N = TypeVar("N", bound=Note)
+N = TypeVar("N", bound=StatusFile)
 Stamps: TypeAlias = dict[str, tuple[int, int]]
 """Inode and time of each file."""
 
 
 def write(folder: Path, gateway: str, data: bytes) -> None:
-    """Whoever reads sees the old or the new one. OSError when it cannot be written."""
+    """Replace the file atomically. Raises OSError if it cannot be written."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     fresh = folder / f".{gateway}.fresh"
     with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
@@ -39,37 +39,37 @@ def remove(folder: Path, gateway: str) -> None:
 
 
 def read(folder: Path, decode: Callable[[bytes], N]) -> list[N]:
-    """Of all that have left one, by name. A file that cannot be read counts as none: it is replaced soon."""
+    """Read the files of all gateways, sorted by name. Skips unreadable files, which are replaced soon."""
     found = (_read(file, decode) for file in sorted(folder.glob("*.json")))
     return [note for note in found if note is not None]
 
 
-def stamps(folder: Path) -> Stamps:
-    """Changes whenever a file does: cheaper to look at than what is in them."""
+def read_stamps(folder: Path) -> Stamps:
+    """Return a value that changes whenever a file does; cheaper than reading the files."""
     found: Stamps = {}
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             if entry.name.endswith(".json"):
                 with suppress(FileNotFoundError):
-                    told = entry.stat()
-                    found[entry.name] = told.st_ino, told.st_mtime_ns
+                    status = entry.stat()
+                    found[entry.name] = status.st_ino, status.st_mtime_ns
     return found
 
 
-def lives(note: Note) -> bool:
-    """Is the process there that wrote this? A number that somebody else has got since is mistaken for it."""
+def is_alive(note: StatusFile) -> bool:
+    """Whether the process that wrote this is alive. A reused pid is mistaken for it."""
     try:
         os.kill(note.pid, 0)
-    except (ProcessLookupError, PermissionError):  # a pid of another user's is none of ours
+    except (ProcessLookupError, PermissionError):  # a process of another user is not a gateway
         return False
     return True
 
 
-def sweep(folder: Path, gateways: Collection[str], decode: Callable[[bytes], Note]) -> None:
-    """Removes what is left of processes that are gone, and of gateways by other names than these."""
+def sweep(folder: Path, gateways: Collection[str], decode: Callable[[bytes], StatusFile]) -> None:
+    """Remove the files of dead processes, and of gateways with other names."""
     for file in folder.glob("*.json"):
         note = _read(file, decode)
-        if file.stem not in gateways or note is None or not lives(note):
+        if file.stem not in gateways or note is None or not is_alive(note):
             file.unlink(missing_ok=True)
 
 

@@ -1,8 +1,8 @@
-"""Which Table each gateway goes by, as it leaves it in a file for the plane.
+"""Acknowledgments: the Table that each gateway uses, in a file for the plane.
 
-A gateway replaces `run/tables/<gateway>.json` whenever it has put a Table in force. So the plane can tell when nobody
-sends to a process any more that the newest Table does not name. Serials of Tables are the store's revisions: they
-compare across restarts of both sides.
+A gateway replaces `run/tables/<gateway>.json` whenever it has activated a Table. So the plane knows when no gateway
+sends requests any more to a process that the newest Table does not list. Table serials are the store's revisions: they
+stay comparable across restarts of both sides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FOLDER = "tables"
 """In the run folder."""
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TableAck(msgspec.Struct, frozen=True):
     gateway: str
     """The name of the process, such as gateway-0."""
     pid: int
@@ -27,18 +27,18 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Taken).decode
+_decode = msgspec.json.Decoder(TableAck).decode
 
 
-def write(folder: Path, taken: Taken) -> None:
-    """OSError when it cannot be written."""
-    status_files.write(folder, taken.gateway, _encode(taken))
+def write(folder: Path, ack: TableAck) -> None:
+    """Raises OSError if it cannot be written."""
+    status_files.write(folder, ack.gateway, _encode(ack))
 
 
-def living(folder: Path) -> list[Taken]:
-    """Of the gateways that live. One that has left no file has no Table yet: it begins with the newest. Where a pid is
-    somebody else's by now, those who wait for it do not wait for long."""
-    return [taken for taken in status_files.read(folder, _decode) if status_files.lives(taken)]
+def list_alive(folder: Path) -> list[TableAck]:
+    """Return the acknowledgments of live gateways. A gateway without a file has no Table yet and will start with the
+    newest. If another process has reused a pid, the wait for it is still bounded."""
+    return [taken for taken in status_files.read(folder, _decode) if status_files.is_alive(taken)]
 
 
 def sweep(folder: Path, gateways: Collection[str]) -> None:

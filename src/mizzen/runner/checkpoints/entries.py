@@ -22,7 +22,7 @@ DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CheckpointEntry:
     files: tuple[tuple[str, Path], ...]
     """Path and file, ordered by path. A file alone has its own name as its path."""
     signature: str
@@ -55,13 +55,13 @@ def is_text(name: str) -> bool:
     return name == name.encode(errors="replace").decode()
 
 
-def shown(name: str) -> str:
+def printable_name(name: str) -> str:
     """Whatever it is called, in one line that can be printed."""
     text = os.fsencode(name).decode(errors="backslashreplace") if not is_text(name) else name
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)[:200]
 
 
-def look(folder: Path, name: str) -> Found | None:
+def look(folder: Path, name: str) -> CheckpointEntry | None:
     """None when it is gone, or there is no file in it. ValueError, saying why, when it cannot be kept; OSError."""
     if not is_text(name):
         raise ValueError("its name is not UTF-8")
@@ -82,7 +82,7 @@ def look(folder: Path, name: str) -> Found | None:
         return None
     files.sort(key=lambda file: file[0])
     words = [f"{path}\0{at.st_ino}\0{at.st_mtime_ns}\0{at.st_size}" for path, _, at in files]
-    return Found(
+    return CheckpointEntry(
         files=tuple((path, file) for path, file, _ in files),
         signature=hashlib.sha256("\0".join(words).encode()).hexdigest(),
         written_ns=max(at.st_mtime_ns for *_, at in files),
@@ -90,7 +90,7 @@ def look(folder: Path, name: str) -> Found | None:
     )
 
 
-def told(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
+def read_sidecar(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
     """Step and metrics, as its own file beside it tells them; None without one."""
     try:
         data = json.loads(safe_read.small(folder / f".{name}.meta.json", _MOST_META)[0])
@@ -114,7 +114,7 @@ def whole_since(folder: Path, name: str) -> float | None:
     if found is None:
         return None
     moved = own.st_ctime_ns > max(own.st_mtime_ns, found.written_ns)
-    return own.st_ctime if moved or told(folder, name) is not None else None
+    return own.st_ctime if moved or read_sidecar(folder, name) is not None else None
 
 
 def step_of(name: str) -> int | None:
@@ -156,6 +156,6 @@ def _check(name: str, files: int, depth: int) -> None:
     if depth > DEEPEST:
         raise ValueError(f"it has more than {DEEPEST} folders within each other; pack them into one file")
     if not is_text(name):
-        raise ValueError(f"the name of '{shown(name)}' in it is not UTF-8")
+        raise ValueError(f"the name of '{printable_name(name)}' in it is not UTF-8")
     if files > MOST_FILES:
         raise ValueError(f"there are more than {MOST_FILES:,} files in it; pack them into one")

@@ -52,7 +52,7 @@ class Ledger:
     def pending(self) -> list[str]:
         return [name for name, entry in self.complete.items() if entry.pending]
 
-    def completed(self, name: str, entry: Complete) -> None:
+    def record_complete(self, name: str, entry: Complete) -> None:
         self._change("complete", name, asdict(entry))
 
     def forget(self, name: str) -> None:
@@ -130,7 +130,7 @@ class Ledgers:
             self._catch_up()
             new = self._file.with_name(f"{self._file.name}.tmp")
             with new.open("wb") as file:
-                file.write(_written(self._ledger.whole()))
+                file.write(_encode_lines(self._ledger.whole()))
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._file)
@@ -162,7 +162,7 @@ class Ledgers:
 
     def _append(self, sync: bool) -> None:
         lines, self._ledger.lines = self._ledger.lines, []
-        data = memoryview(_written(lines))
+        data = memoryview(_encode_lines(lines))
         self._unsynced = self._unsynced or bool(lines)
         while data:
             written = os.write(self._handle, data)
@@ -185,7 +185,7 @@ class Ledgers:
         self._handle, self._read_to, self._ledger = -1, 0, Ledger()
 
 
-def _written(lines: list[list[Any]]) -> bytes:
+def _encode_lines(lines: list[list[Any]]) -> bytes:
     return "".join(f"{json.dumps(line)}\n" for line in lines).encode()
 
 

@@ -18,12 +18,12 @@ from pathlib import Path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Invalid, NotFound
 from mizzen.runner.checkpoints import entries
-from mizzen.runner.checkpoints.entries import Found
+from mizzen.runner.checkpoints.entries import CheckpointEntry
 from mizzen.runner.checkpoints.ledger import Complete, Ledger, Ledgers, locked
 from mizzen.runner.checkpoints.log_marks import append_line
-from mizzen.runner.failures import may_pass, said
+from mizzen.runner.failures import describe, may_pass
 from mizzen.runs import records
-from mizzen.runs.checkpoints import Checkpoint, Shelf, checkpoint_id, digest_of
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, checkpoint_id, digest_of
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File, Progress, Task
 
@@ -40,7 +40,7 @@ class Publisher:
         self._task = task
         self._job = job
         self._blobs = blobs
-        self._shelf = Shelf(blobs.documents)
+        self._shelf = CheckpointStore(blobs.documents)
         self._progress = progress
         self._folder = job.checkpoints
         self._ledgers = Ledgers(job)
@@ -53,45 +53,45 @@ class Publisher:
         """Before the command starts: what nobody knows to be complete may be half of something. As `take_whole`."""
         self._ledgers.compact()
         whole = self.take_whole()
-        looked = self._looked(entries.names(self._folder))
+        looked = self._look_at_all(entries.names(self._folder))
         with self._ledgers.open(sync=True) as ledger:
-            ledger.doubt({name: found.signature for name, found in looked if not _known(ledger, name, found)})
+            ledger.doubt({name: found.signature for name, found in looked if not _is_known(ledger, name, found)})
         return whole
 
     def take_whole(self) -> list[str]:
         """What was renamed into place while nobody looked is complete, too. Its names."""
         since = {name: entries.whole_since(self._folder, name) for name in entries.names(self._folder)}
         whole = {name: at for name, at in since.items() if at is not None}
-        self._completed(whole)
+        self._complete(whole)
         return list(whole)
 
-    def renamed(self, names: Iterable[str]) -> None:
+    def on_rename(self, names: Iterable[str]) -> None:
         """They are complete as they are now. Nothing happens to those that are gone: the code may do what it likes."""
-        self._completed(dict.fromkeys(filter(entries.is_name, names), time.time()))
+        self._complete(dict.fromkeys(filter(entries.is_name, names), time.time()))
 
     def take_told(self) -> None:
         """Where renames cannot be seen: what `mizzen.training` saved says so, in a file that is written first."""
         names = entries.names(self._folder)
-        self.renamed(name for name in names if entries.told(self._folder, name) is not None)
+        self.on_rename(name for name in names if entries.read_sidecar(self._folder, name) is not None)
 
     def sweep(self, *, alone: bool) -> bool:
         """The command has ended well: what it wrote in place is complete. False: some of it may be another replica's,
         unless `alone`, and has to be looked at again."""
         settled = True
-        looked = self._looked(entries.names(self._folder))
+        looked = self._look_at_all(entries.names(self._folder))
         with self._ledgers.open(sync=True) as ledger:
             for name, found in looked:
-                if _known(ledger, name, found) or ledger.doubtful.get(name) == found.signature:
+                if _is_known(ledger, name, found) or ledger.doubtful.get(name) == found.signature:
                     continue
                 if alone or time.time() - found.newest >= QUIET:
-                    ledger.completed(name, Complete(found.signature, found.newest))
+                    ledger.record_complete(name, Complete(found.signature, found.newest))
                 else:
                     settled = False
         return settled
 
     def look_over(self) -> None:
         """Tell what can be no checkpoint, and stands among them. At the end, however that came."""
-        self._looked(entries.names(self._folder))
+        self._look_at_all(entries.names(self._folder))
 
     def publish(self) -> bool:
         """All that is complete and not published. False: some of it changed meanwhile, and has to be tried again."""
@@ -102,13 +102,13 @@ class Publisher:
         with self._ledgers.open(sync=True):
             return all(done)
 
-    def _completed(self, since: Mapping[str, float]) -> None:
+    def _complete(self, since: Mapping[str, float]) -> None:
         """They are complete as they are now."""
-        looked = self._looked(since)
+        looked = self._look_at_all(since)
         with self._ledgers.open(sync=True) as ledger:
             for name, found in looked:
-                if not _known(ledger, name, found):
-                    ledger.completed(name, Complete(found.signature, since[name]))
+                if not _is_known(ledger, name, found):
+                    ledger.record_complete(name, Complete(found.signature, since[name]))
                 ledger.trust(name)
 
     def _publish_one(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class Publisher:
                 return True
             found = self._look(name)
             try:
-                known = self._published(name, found, entry) if found is not None else None
+                known = self._publish(name, found, entry) if found is not None else None
             except Exception as error:
                 if found is None or may_pass(error):
                     raise
@@ -130,7 +130,7 @@ class Publisher:
             self._settle(name, entry, known)
         return known is None or not known.pending
 
-    def _published(self, name: str, found: Found, entry: Complete) -> Complete | None:
+    def _publish(self, name: str, found: CheckpointEntry, entry: Complete) -> Complete | None:
         """What is known of it then; None: it is gone."""
         checkpoint = self._put(name, found, entry)
         again = self._look(name)
@@ -152,9 +152,9 @@ class Publisher:
             if known is None:
                 ledger.forget(name)
             else:
-                ledger.completed(name, known)
+                ledger.record_complete(name, known)
 
-    def _put(self, name: str, found: Found, entry: Complete) -> Checkpoint | None:
+    def _put(self, name: str, found: CheckpointEntry, entry: Complete) -> Checkpoint | None:
         """None when a file went away meanwhile."""
         files = []
         try:
@@ -168,8 +168,8 @@ class Publisher:
         except FileNotFoundError:
             return None
         task, sha256 = self._task, digest_of(files)
-        step, metrics = self._told(name)
-        framework, entrypoint = self._recognised(files)
+        step, metrics = self._read_sidecar(name)
+        framework, entrypoint = self._detect_framework(files)
         return Checkpoint(
             id=checkpoint_id(task.job, name, sha256, found.written_ns),
             namespace=task.namespace,
@@ -189,29 +189,29 @@ class Publisher:
             entrypoint=entrypoint,
         )
 
-    def _told(self, name: str) -> tuple[int | None, dict[str, float]]:
-        told = entries.told(self._folder, name)
+    def _read_sidecar(self, name: str) -> tuple[int | None, dict[str, float]]:
+        told = entries.read_sidecar(self._folder, name)
         if told is not None:
             return told[0] if told[0] is not None else entries.step_of(name), told[1]
         progress = self._progress() or Progress()
         step = entries.step_of(name)
         return progress.step if step is None else step, dict(progress.metrics)
 
-    def _recognised(self, files: list[File]) -> tuple[str, str]:
+    def _detect_framework(self, files: list[File]) -> tuple[str, str]:
         """Framework and entrypoint, as far as the files tell; else empty."""
         from mizzen.blobs import model_formats
 
         try:
-            return model_formats.recognised({file.path: self._blobs.path(file.digest) for file in files})
+            return model_formats.detect_framework({file.path: self._blobs.path(file.digest) for file in files})
         except (OSError, Invalid):
             return "", ""
 
-    def _looked(self, names: Iterable[str]) -> list[tuple[str, Found]]:
+    def _look_at_all(self, names: Iterable[str]) -> list[tuple[str, CheckpointEntry]]:
         """Those that are there, and may be kept."""
         looked = ((name, self._look(name)) for name in names)
         return [(name, found) for name, found in looked if found is not None]
 
-    def _look(self, name: str) -> Found | None:
+    def _look(self, name: str) -> CheckpointEntry | None:
         """Never with the ledger open: what cannot be kept is noted there."""
         try:
             return entries.look(self._folder, name)
@@ -223,7 +223,7 @@ class Publisher:
 
     def _note(self, name: str, what: str) -> None:
         """For people: in the report while it goes on, and once, by one of all runners, in a log that stays."""
-        shown = entries.shown(name)
+        shown = entries.printable_name(name)
         text = f"checkpoint '{shown}' {what}"
         if self.notes.get(name) == text or len(self.notes) >= MOST_NOTES:
             return
@@ -235,7 +235,7 @@ class Publisher:
                 append_line(self._job.replica(self._task.replica).log(self._task.attempt), f"mizzen: {text}")
 
 
-def _known(ledger: Ledger, name: str, found: Found) -> bool:
+def _is_known(ledger: Ledger, name: str, found: CheckpointEntry) -> bool:
     return name in ledger.complete and ledger.complete[name].signature == found.signature
 
 
@@ -247,7 +247,7 @@ def restore(task: Task, job: JobPlace, blobs: FileBlobs) -> None:
     if job.checkpoints.exists():
         return
     new = job.folder / ".checkpoints.new"
-    for found in Shelf(blobs.documents).of_job(task.namespace, task.model, task.version, task.job_uid):
+    for found in CheckpointStore(blobs.documents).of_job(task.namespace, task.model, task.version, task.job_uid):
         with suppress(NotFound):  # a file of it is gone: an older one, then
             new.mkdir(parents=True, exist_ok=True)
             alone = [file.path for file in found.files] == [found.name]
@@ -267,7 +267,7 @@ def _know(job: JobPlace, folder: Path, checkpoint: Checkpoint) -> None:
     ledgers = Ledgers(job)
     try:
         with ledgers.open(sync=True) as ledger:
-            ledger.completed(checkpoint.name, Complete(laid_out.signature, checkpoint.created, checkpoint.id))
+            ledger.record_complete(checkpoint.name, Complete(laid_out.signature, checkpoint.created, checkpoint.id))
     finally:
         ledgers.close()
 
@@ -282,5 +282,5 @@ def _lay_out(blobs: FileBlobs, checkpoint: Checkpoint, target: Path) -> None:
 
 def _why(error: Exception) -> str:
     if isinstance(error, OSError):
-        return f"it cannot be read: {error.strerror or said(error)}"
-    return said(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {said(error)}"
+        return f"it cannot be read: {error.strerror or describe(error)}"
+    return describe(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {describe(error)}"

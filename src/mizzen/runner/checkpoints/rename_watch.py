@@ -41,7 +41,7 @@ class Renames:
                 self.handle, os.fsencode(self._folder), ctypes.c_uint32(_MOVED_TO | _ONLY_FOLDERS)
             )
 
-    def seen(self) -> list[str]:
+    def take_names(self) -> list[str]:
         """The names that came since the last call, in their order. Names that are no text are left out."""
         names: list[str] = []
         if self.handle is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from mizzen.runner.checkpoints.publish import Publisher
-from mizzen.runner.failures import is_full, said
+from mizzen.runner.failures import describe, is_full
 from mizzen.runs import records
 from mizzen.runs.log_segments import Keeping
 from mizzen.runs.paths import JobPlace
@@ -21,7 +21,7 @@ _LONGEST_PAUSE = 15.0
 _LOOK_AGAIN = 0.5
 
 
-class Keeper(threading.Thread):
+class Uploader(threading.Thread):
     def __init__(self, publisher: Publisher, log: Callable[[int], Keeping], task: Task, job: JobPlace) -> None:
         """`log`: what keeps the log of an attempt."""
         super().__init__(name="keeping", daemon=True)
@@ -48,7 +48,7 @@ class Keeper(threading.Thread):
     def message(self) -> str:
         """For people; empty when all is well."""
         if self.trouble is not None:
-            return f"what was saved cannot be kept yet, and is tried again: {said(self.trouble)}"
+            return f"what was saved cannot be kept yet, and is tried again: {describe(self.trouble)}"
         return "; ".join([*dict(self._publisher.notes).values()][:3])
 
     @property
@@ -59,7 +59,7 @@ class Keeper(threading.Thread):
     def full(self) -> bool:
         return is_full(self.trouble)
 
-    def renamed(self, names: list[str]) -> None:
+    def on_rename(self, names: list[str]) -> None:
         with self._work:
             self._renamed += names
             self._work.notify()
@@ -120,7 +120,7 @@ class Keeper(threading.Thread):
             size, finishing, told = self._size, self._finishing, self._told
             names = list(self._renamed)
         if names:
-            self._publisher.renamed(names)
+            self._publisher.on_rename(names)
             with self._work:
                 del self._renamed[: len(names)]
         if told:

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from mizzen.errors import Invalid, MizzenError, NotFound, TooLarge, Unavailable
 from mizzen.runner.checkpoints.ledger import locked
-from mizzen.runner.failures import Failed, is_full, said
+from mizzen.runner.failures import Failed, describe, is_full
 from mizzen.runs import records
 from mizzen.runs.paths import JobPlace
 
@@ -39,7 +39,7 @@ _PATIENCE = 60.0
 Tell = Callable[[str], None]
 
 
-def fetched(
+def fetch_dataset(
     dataset: Mapping[str, Any],
     job: JobPlace,
     environ: Mapping[str, str],
@@ -71,8 +71,8 @@ def fetched(
             records.write(marker, dict(dataset))
     except (MizzenError, OSError) as error:
         if is_full(error):
-            raise Failed("NoRoom", f"the dataset does not fit on the disk: {said(error)}", retry=True) from error
-        raise Failed(_REASON, f"the dataset cannot be had: {said(error)}") from error
+            raise Failed("NoRoom", f"the dataset does not fit on the disk: {describe(error)}", retry=True) from error
+        raise Failed(_REASON, f"the dataset cannot be had: {describe(error)}") from error
     return job.dataset
 
 
@@ -106,7 +106,7 @@ def _from_web(http: Mapping[str, Any], new: Path, room: Room | None, *, private:
     from mizzen.blobs.ingest.spool import Spool
 
     url, wanted = http["url"], http.get("sha256sum")
-    shown = download.shown(url)
+    shown = download.redact_url(url)
     name = _file_name(url)
     with Spool(new, room=room) as spool:
         try:
@@ -121,7 +121,7 @@ def _from_web(http: Mapping[str, Any], new: Path, room: Room | None, *, private:
             except (Invalid, TooLarge, MizzenError) as error:
                 if is_full(error):
                     raise
-                raise Failed(_REASON, f"the dataset {shown} cannot be unpacked: {said(error)}") from error
+                raise Failed(_REASON, f"the dataset {shown} cannot be unpacked: {describe(error)}") from error
         else:
             os.chmod(spool.path, 0o444)
             spool.path.rename(new / name)
@@ -130,11 +130,11 @@ def _from_web(http: Mapping[str, Any], new: Path, room: Room | None, *, private:
 async def _fetch(url: str, spool: Spool, wanted: str | None, *, private: bool, tell: Tell) -> None:
     from mizzen.blobs.ingest import download
 
-    def told(done: int, total: int | None) -> None:
+    def report(done: int, total: int | None) -> None:
         tell(_progress(done, total))
 
     tell("fetching the dataset")
-    await download.fetch(url, spool, wanted, download.Policy(private=private), told)
+    await download.fetch(url, spool, wanted, download.Policy(private=private), report)
 
 
 def _unpack(spool: Spool, new: Path) -> None:
@@ -176,11 +176,11 @@ def _from_bucket(
                 private=private or not s3.get("endpoint"),  # the plane's own was named by who set it up
             )
         except (NotFound, Invalid) as error:
-            raise Failed(_REASON, f"the dataset cannot be had: {said(error)}") from error
+            raise Failed(_REASON, f"the dataset cannot be had: {describe(error)}") from error
         except Unavailable as error:
             if is_full(error) or time.monotonic() > deadline:
                 raise
-            tell(f"fetching the dataset, again after: {said(error)}")
+            tell(f"fetching the dataset, again after: {describe(error)}")
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
         else:

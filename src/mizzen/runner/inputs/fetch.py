@@ -14,7 +14,7 @@ from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import Invalid, MizzenError, NoRoom, NotFound, Unavailable
 from mizzen.runner.checkpoints import publish
 from mizzen.runner.checkpoints.ledger import locked
-from mizzen.runner.failures import NO_ROOM, Failed, is_full, said
+from mizzen.runner.failures import NO_ROOM, Failed, describe, is_full
 from mizzen.runs.log_segments import Keeping
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Task
@@ -51,9 +51,11 @@ class Fetching(threading.Thread):
             self.error = error
         except OSError as error:
             full = is_full(error)
-            self.error = Failed("NoRoom" if full else "CodeUnavailable", NO_ROOM if full else said(error), retry=full)
+            self.error = Failed(
+                "NoRoom" if full else "CodeUnavailable", NO_ROOM if full else describe(error), retry=full
+            )
         except Exception as error:  # noqa: BLE001 - it must be told how it ended, whatever it was
-            self.error = Failed("CodeUnavailable", f"{type(error).__name__}: {said(error)}")
+            self.error = Failed("CodeUnavailable", f"{type(error).__name__}: {describe(error)}")
         self.ended()
 
     def _fetch(self) -> Fetched:
@@ -68,7 +70,7 @@ class Fetching(threading.Thread):
         if task.dataset is not None:
             from mizzen.runner.inputs import datasets
 
-            dataset = datasets.fetched(
+            dataset = datasets.fetch_dataset(
                 task.dataset, self._job, self._environ, self._blobs.room, trusted=task.trusted, tell=self._tell
             )
         named = Path(task.working_dir) if task.working_dir else None
@@ -82,13 +84,13 @@ class Fetching(threading.Thread):
             try:
                 work()
             except NoRoom as error:
-                raise Failed("NoRoom", said(error), retry=True) from error
+                raise Failed("NoRoom", describe(error), retry=True) from error
             except Unavailable as error:
                 if is_full(error):
-                    raise Failed("NoRoom", said(error), retry=True) from error
+                    raise Failed("NoRoom", describe(error), retry=True) from error
                 if time.monotonic() + pause > deadline:
-                    raise Failed("StorageUnavailable", said(error), retry=True) from error
-                self._tell(f"{doing}: {said(error)}")
+                    raise Failed("StorageUnavailable", describe(error), retry=True) from error
+                self._tell(f"{doing}: {describe(error)}")
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
@@ -104,7 +106,7 @@ class Fetching(threading.Thread):
                 remove_tree(target)
                 target.mkdir(parents=True)
         except (NotFound, Invalid) as error:
-            raise Failed("CodeUnavailable", f"the code of version {self._task.version}: {said(error)}") from error
+            raise Failed("CodeUnavailable", f"the code of version {self._task.version}: {describe(error)}") from error
 
     def _from_git(self, git: Mapping[str, str]) -> tuple[Entry, ...]:
         import asyncio
@@ -121,7 +123,7 @@ class Fetching(threading.Thread):
                 raise
             self._job.checkpoints.mkdir(parents=True, exist_ok=True)
         except MizzenError as error:
-            raise Failed("StorageUnavailable", f"an earlier checkpoint cannot be had: {said(error)}") from error
+            raise Failed("StorageUnavailable", f"an earlier checkpoint cannot be had: {describe(error)}") from error
 
     def _tell(self, message: str) -> None:
         self.message = message
@@ -134,7 +136,7 @@ async def _tree(git: Mapping[str, str], blobs: FileBlobs, *, trusted: bool) -> t
 
     limits, repository = Limits(), repositories.repository(git["repo"])
     below = blobs.root / "incoming"
-    async with repositories.fetched(
+    async with repositories.fetch_commit(
         repository, git["commit"], below, most=limits.upload_bytes, private=trusted, admin=trusted
     ) as checkout:
         with blobs.batch() as put:

@@ -41,7 +41,7 @@ class Curve:
         self._values.append(value)
         self._times.append(time if math.isfinite(time) else 0.0)
         if len(self._steps) >= 2 * KEPT:
-            self._keep(thinned(list(self), KEPT))
+            self._keep(thin_out(list(self), KEPT))
 
     def extend(self, points: Iterable[Point]) -> None:
         for point in points:
@@ -53,7 +53,7 @@ class Curve:
         self._times = array("d", (time for _, _, time in points))
 
 
-def thinned(points: list[Point], most: int) -> list[Point]:
+def thin_out(points: list[Point], most: int) -> list[Point]:
     """At most so many of them, 4 at least: the first, the last, the lowest and the highest, and those of each part."""
     if len(points) <= max(most, 4):
         return points

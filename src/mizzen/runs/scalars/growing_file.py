@@ -46,7 +46,7 @@ class GrowingFile:
     def read(self, budget: int) -> int:
         """Goes on where it was, for so many bytes at most; how many it read. Never raises for what is in the file."""
         try:
-            file = safe_read.opened(self.path)
+            file = safe_read.open_regular_file(self.path)
         except safe_read.NoFile:
             self.word = "is no file"
             return 0
@@ -102,10 +102,10 @@ class GrowingFile:
             return len(data) if self._in_long_line else 0
         begin = data.find(b"\n") + 1 if self._in_long_line else 0
         self._in_long_line = False
-        self._keep(self._said(data[begin:end].splitlines()))
+        self._keep(self._scalars_of(data[begin:end].splitlines()))
         return end
 
-    def _said(self, whole: Iterable[bytes]) -> Iterator[Scalar]:
+    def _scalars_of(self, whole: Iterable[bytes]) -> Iterator[Scalar]:
         for line in whole:
             if self.source != "metrics.csv":
                 yield from metric_files.of_json(line)

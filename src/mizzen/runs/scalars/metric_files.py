@@ -25,7 +25,7 @@ def of_json(line: bytes) -> Iterator[Scalar]:
         return
     if isinstance(said, dict):
         nested = said.get("metrics")
-        yield from _reported(said, nested if isinstance(nested, dict) else said)
+        yield from _report_scalars(said, nested if isinstance(nested, dict) else said)
 
 
 def header(line: bytes) -> tuple[str, ...]:
@@ -39,10 +39,10 @@ def of_csv(columns: Sequence[str], line: bytes) -> Iterator[Scalar]:
     said = {
         name: number for name, cell in zip(columns, _cells(line), strict=False) if (number := _read(cell)) is not None
     }
-    yield from _reported(said, said)
+    yield from _report_scalars(said, said)
 
 
-def _reported(said: Mapping[str, Any], metrics: Mapping[str, Any]) -> Iterator[Scalar]:
+def _report_scalars(said: Mapping[str, Any], metrics: Mapping[str, Any]) -> Iterator[Scalar]:
     step_field = next((name for name in STEPS if _number(said.get(name)) is not None), None)
     if step_field is None:
         return

@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 
 from mizzen.runs.paths import METRICS_FILE, UNVERSIONED, JobPlace, events_of_model
-from mizzen.runs.scalars.curve import Curve, Point, thinned
+from mizzen.runs.scalars.curve import Curve, Point, thin_out
 from mizzen.runs.scalars.growing_file import SOURCES, GrowingFile, Source
 
 BUDGET = 4 << 20
@@ -76,7 +76,7 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ScalarQuery:
     """Empty: all."""
 
     tag: str = ""
@@ -90,7 +90,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _MetricFile:
     path: Path
     source: Source
     run: Run
@@ -107,19 +107,19 @@ class Scalars:
     """Least lately used first."""
     _lock: Lock = field(default_factory=Lock)
 
-    def read(self, namespace: str, model: str, wanted: Wanted, jobs: Iterable[Job] = ()) -> Read:
+    def read(self, namespace: str, model: str, wanted: ScalarQuery, jobs: Iterable[Job] = ()) -> Read:
         folder = events_of_model(self.data_dir, namespace, model)
         found = [each for each in (*_found(folder), *self._reports(jobs)) if wanted.covers(each.run)][:MOST_FILES]
         with self._lock:
-            grown, behind = self._grown(found)
-            words = [f"{each.path.name} of {_called(each.run)} {grown[each.path].word}" for each in found
+            grown, behind = self._read_growth(found)
+            words = [f"{each.path.name} of {_run_name(each.run)} {grown[each.path].word}" for each in found
                      if grown[each.path].word]  # fmt: skip
-            tags, series = _joined(found, grown, wanted)
+            tags, series = _join_series(found, grown, wanted)
             self._forget()
-        chosen = _chosen(series)
+        chosen = _choose_series(series)
         return Read(tags, chosen, len(series) - len(chosen), behind, tuple(words[:MOST_WORDS]))
 
-    def _grown(self, found: Sequence[_Found]) -> tuple[Mapping[Path, GrowingFile], bool]:
+    def _read_growth(self, found: Sequence[_MetricFile]) -> tuple[Mapping[Path, GrowingFile], bool]:
         left, behind = BUDGET, False
         grown = {}
         for each in found:
@@ -137,13 +137,15 @@ class Scalars:
             _, file = self._files.popitem(last=False)
             kept -= file.points
 
-    def _reports(self, jobs: Iterable[Job]) -> Iterator[_Found]:
+    def _reports(self, jobs: Iterable[Job]) -> Iterator[_MetricFile]:
         for job in jobs:
             places = JobPlace(self.data_dir, job.uid).replicas()
             for place in places:
                 replica = place.name if len(places) > 1 else ""
                 if place.past_progress.exists():
-                    yield _Found(place.past_progress, "progress", Run(job.version or UNVERSIONED, job.name, replica))
+                    yield _MetricFile(
+                        place.past_progress, "progress", Run(job.version or UNVERSIONED, job.name, replica)
+                    )
 
 
 def version_order(version: str) -> tuple[bool, int, str]:
@@ -152,19 +154,19 @@ def version_order(version: str) -> tuple[bool, int, str]:
     return not number, int(number or 0), version
 
 
-def _found(folder: Path) -> Iterator[_Found]:
+def _found(folder: Path) -> Iterator[_MetricFile]:
     """In the order in which one follows the other within a run."""
     for version in _folders(folder):
         for job in _folders(version):
             yield from _of_job(job, Run(version.name, job.name))
 
 
-def _of_job(folder: Path, run: Run) -> Iterator[_Found]:
+def _of_job(folder: Path, run: Run) -> Iterator[_MetricFile]:
     waiting: list[tuple[Path, Run, tuple[str, ...]]] = [(folder, run, ())]
     while waiting:
         place, whose, within = waiting.pop()
-        files, folders = _listed(place)
-        yield from (_Found(path, source, whose, "/".join((*within, ""))) for path, source in _telling(files))
+        files, folders = _list_folder(place)
+        yield from (_MetricFile(path, source, whose, "/".join((*within, ""))) for path, source in _telling(files))
         for inner in folders:
             if not within and whose is run and _REPLICA.fullmatch(inner.name):
                 waiting.append((inner, Run(run.version, run.job, inner.name), ()))
@@ -173,22 +175,22 @@ def _of_job(folder: Path, run: Run) -> Iterator[_Found]:
 
 
 def _telling(files: Iterable[Path]) -> Iterator[tuple[Path, Source]]:
-    def begun(file: Path) -> tuple[int, str]:
+    def sort_key(file: Path) -> tuple[int, str]:
         match = _WRITTEN_AT.search(file.name)
         return int(match[1]) if match else 0, file.name
 
     listed = list(files)
-    for file in sorted((file for file in listed if "tfevents" in file.name), key=begun):
+    for file in sorted((file for file in listed if "tfevents" in file.name), key=sort_key):
         yield file, "events"
     names: dict[str, Source] = {METRICS_FILE: "metrics.jsonl", "metrics.csv": "metrics.csv"}
     yield from ((file, names[file.name]) for file in listed if file.name in names)
 
 
 def _folders(folder: Path) -> list[Path]:
-    return _listed(folder)[1]
+    return _list_folder(folder)[1]
 
 
-def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
+def _list_folder(folder: Path) -> tuple[list[Path], list[Path]]:
     """Files and folders, by name. Links are neither."""
     files, folders = [], []
     try:
@@ -205,8 +207,8 @@ def _listed(folder: Path) -> tuple[list[Path], list[Path]]:
     return sorted(files), sorted(folders)
 
 
-def _joined(
-    found: Sequence[_Found], grown: Mapping[Path, GrowingFile], wanted: Wanted
+def _join_series(
+    found: Sequence[_MetricFile], grown: Mapping[Path, GrowingFile], wanted: ScalarQuery
 ) -> tuple[tuple[str, ...], list[Series]]:
     """Files of one run and source follow each other; of two sources of one tag the better one is told."""
     told: dict[tuple[Run, str], dict[Source, list[Curve]]] = {}
@@ -217,7 +219,7 @@ def _joined(
     for (run, tag), sources in told.items():
         if wanted.tag in ("", tag):
             source = next(source for source in SOURCES if source in sources)
-            series.append(Series(run, tag, source, thinned(_one(sources[source]), wanted.points)))
+            series.append(Series(run, tag, source, thin_out(_one(sources[source]), wanted.points)))
     return tuple(sorted({tag for _, tag in told})), series
 
 
@@ -230,7 +232,7 @@ def _one(curves: Sequence[Curve]) -> list[Point]:
     return list(whole)
 
 
-def _chosen(series: Sequence[Series]) -> tuple[Series, ...]:
+def _choose_series(series: Sequence[Series]) -> tuple[Series, ...]:
     def lately(each: Series) -> float:
         return each.points[-1][2] if each.points else 0.0
 
@@ -238,5 +240,5 @@ def _chosen(series: Sequence[Series]) -> tuple[Series, ...]:
     return tuple(sorted(newest, key=lambda each: (version_order(each.run.version), each.run, each.tag)))
 
 
-def _called(run: Run) -> str:
+def _run_name(run: Run) -> str:
     return "/".join(part for part in (run.version, run.job, run.replica) if part)

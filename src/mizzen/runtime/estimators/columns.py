@@ -27,7 +27,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FittedColumns:
     """What was found out about the input of an estimator."""
 
     examples: Mapping[int, Any]
@@ -38,16 +38,16 @@ class Seen:
     """It takes one text per row, not columns."""
 
 
-def seen(estimator: Any) -> Seen:
+def columns_of(estimator: Any) -> FittedColumns:
     names = names_of(estimator)
     width = width_of(estimator)
     if width is None:
-        return Seen({}, by_name=False, text=_takes_text(estimator))
+        return FittedColumns({}, by_name=False, text=_takes_text(estimator))
     places = list(range(width))
     examples: dict[int, Any] = {}
     for place, value in _walk(estimator, places, names, 0):
         examples.setdefault(place, value)
-    return Seen(examples, by_name=bool(names) and _picks_by_name(estimator, 0))
+    return FittedColumns(examples, by_name=bool(names) and _picks_by_name(estimator, 0))
 
 
 def names_of(estimator: Any) -> list[str]:
@@ -101,12 +101,12 @@ def _own(part: Any, places: list[int]) -> Iterator[tuple[int, Any]]:
 def _of_column_transformer(part: Any, places: list[int], names: list[str], depth: int) -> Iterator[tuple[int, Any]]:
     own = names_of(part) or names
     for _, transformer, columns in part.transformers_:
-        inner = _picked(columns, places, own)
+        inner = _pick(columns, places, own)
         if inner is not None:
             yield from _walk(transformer, inner, [own[at] for at in inner] if own else [], depth + 1)
 
 
-def _picked(columns: Any, places: list[int], names: list[str]) -> list[int] | None:
+def _pick(columns: Any, places: list[int], names: list[str]) -> list[int] | None:
     """The places that a column specification of scikit-learn means; None when it cannot be told."""
     if isinstance(columns, str):
         columns = [columns]

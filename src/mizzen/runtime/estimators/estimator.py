@@ -20,7 +20,7 @@ from mizzen.runtime.estimators import columns, features, linear_fast_path, nonfi
 from mizzen.runtime.estimators.columns import Column
 from mizzen.runtime.estimators.features import Features
 from mizzen.runtime.estimators.nonfinite_probe import Refusals
-from mizzen.runtime.frameworks.model import LoadError, Wanted
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest
 from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -29,7 +29,7 @@ METHODS = ("predict", "predict_proba", "decision_function", "transform")
 log = logging.getLogger("mizzen.runtime")
 
 
-def served(estimator: Any, wanted: Wanted) -> EstimatorModel:
+def to_model(estimator: Any, wanted: LoadRequest) -> EstimatorModel:
     """The estimator, warmed up. LoadError when it is none."""
     methods = tuple(name for name in METHODS if callable(getattr(estimator, name, None)))
     if "predict" not in methods and "transform" not in methods:
@@ -39,7 +39,7 @@ def served(estimator: Any, wanted: Wanted) -> EstimatorModel:
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     _limit_jobs(estimator)
     taken = _features(estimator, methods[0], wanted.inputs)
-    return EstimatorModel.warmed_up(estimator, methods, taken, wanted.framework)
+    return EstimatorModel.warm_up(estimator, methods, taken, wanted.framework)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class EstimatorModel:
     batch: bool = True
 
     @classmethod
-    def warmed_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
+    def warm_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
         """One call with a made-up row per method: loads what is lazy, and shows what the outputs look like."""
         outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
         refusals = nonfinite_probe.found(getattr(estimator, methods[0]), taken)
@@ -95,12 +95,12 @@ class EstimatorModel:
 
 def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> Features:
     """An array where that is enough. A DataFrame for columns that are picked by name, or that are no numbers."""
-    found = columns.seen(estimator)
+    found = columns.columns_of(estimator)
     names, width = columns.names_of(estimator), columns.width_of(estimator)
     if width is None:
         return features.Texts() if found.text else features.Matrix(None)
     if names and [spec.name for spec in declared] == names and names != [features.INPUT]:
-        return _frame(tuple(_declared(spec, found.examples.get(at)) for at, spec in enumerate(declared)), apart=True)
+        return _frame(tuple(_declare(spec, found.examples.get(at)) for at, spec in enumerate(declared)), apart=True)
     titles = names or [f"x{place}" for place in range(width)]
     held = tuple(_column(name, found.examples.get(place)) for place, name in enumerate(titles))
     plain = all(column.datatype == "FP64" for column in held)
@@ -108,10 +108,10 @@ def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> 
         return _frame(held, apart=True) if names else features.Objects(held)
     if found.by_name:
         return _frame(held, apart=False)
-    return _tried(estimator, method, features.Matrix(width), features.Frame(held, apart=False) if names else None)
+    return _try_call(estimator, method, features.Matrix(width), features.Frame(held, apart=False) if names else None)
 
 
-def _tried(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
+def _try_call(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
     """The array, unless only the DataFrame works: code of the user's own may ask for columns by name."""
     if frame is None or _works(estimator, method, matrix) or not _works(estimator, method, frame):
         return matrix
@@ -131,7 +131,7 @@ def _column(name: str, example: Any) -> Column:
     return Column(name, "BOOL" if isinstance(example, bool) else "FP64", example)
 
 
-def _declared(spec: TensorSpec, example: Any) -> Column:
+def _declare(spec: TensorSpec, example: Any) -> Column:
     """What is known of a column wins over what is said of it; whether both agree is looked at later."""
     if example is not None:
         return _column(spec.name, example)
@@ -148,7 +148,7 @@ def _works(estimator: Any, method: str, taken: Features) -> bool:
 
 def _limit_jobs(estimator: Any) -> None:
     """As many threads as there may be, where the model was saved with more: `n_jobs=-1` means all cores."""
-    most = threads.allowed(os.environ)
+    most = threads.thread_limit(os.environ)
     parameters = getattr(estimator, "get_params", None)
     if most is None or not callable(parameters):
         return
@@ -176,11 +176,11 @@ def _output_spec(estimator: Any, method: str, taken: Features) -> TensorSpec:
         kind, _ = tensors.as_datatype(array)
     except Exception as error:  # noqa: BLE001 - a made-up row may be no valid input; the model may still serve
         log.warning("%s of a made-up row: %s: %s", method, type(error).__name__, error)
-        return _guessed_spec(estimator, method)
+        return _guess_spec(estimator, method)
     return TensorSpec(method, kind.name, (-1, *array.shape[1:]))
 
 
-def _guessed_spec(estimator: Any, method: str) -> TensorSpec:
+def _guess_spec(estimator: Any, method: str) -> TensorSpec:
     classes = getattr(estimator, "classes_", None)
     if not isinstance(classes, np.ndarray):
         return TensorSpec(method, "FP64", (-1,) if method == "predict" else (-1, -1))

@@ -99,7 +99,7 @@ class Texts:
     inputs: tuple[TensorSpec, ...] = (TensorSpec(INPUT, "BYTES", (-1,)),)
 
     def of(self, inputs: Mapping[str, Array]) -> Any:
-        return decoded(INPUT, inputs[INPUT])
+        return decode_text(INPUT, inputs[INPUT])
 
     numbers: tuple[int, ...] = ()
 
@@ -130,7 +130,7 @@ class Objects:
     def of(self, inputs: Mapping[str, Array]) -> Any:
         taken = np.empty(inputs[INPUT].shape, object)
         for index, (column, values) in enumerate(_split(self.columns, inputs[INPUT])):
-            taken[:, index] = typed(column, values)
+            taken[:, index] = to_type(column, values)
         return taken
 
     def dummy(self) -> Any:
@@ -177,7 +177,7 @@ class Frame:
             pairs = _split(self.columns, inputs[INPUT])
         else:
             pairs = [(column, inputs[column.name]) for column in self.columns]
-        return _data_frame({column.name: typed(column, values) for column, values in pairs})
+        return _data_frame({column.name: to_type(column, values) for column, values in pairs})
 
     def dummy(self) -> Any:
         return _data_frame({column.name: np.array([column.example]) for column in self.columns})
@@ -201,18 +201,18 @@ class Frame:
         return TensorSpec(INPUT, kinds.pop() if len(kinds) == 1 else "BYTES", (-1, len(self.columns)))
 
 
-def typed(column: Column, values: Array) -> Array:
+def to_type(column: Column, values: Array) -> Array:
     """The values as the column's type, numbers and booleans also from their text: a tensor of rows has one type."""
     if column.datatype == "BYTES":
-        return decoded(column.name, values)
+        return decode_text(column.name, values)
     if values.dtype != object:
         return values
     if column.datatype == "BOOL":
-        return np.array([_truth(column.name, text) for text in decoded(column.name, values)], bool)
-    return np.array([_number(column.name, text) for text in decoded(column.name, values)], np.float64)
+        return np.array([_truth(column.name, text) for text in decode_text(column.name, values)], bool)
+    return np.array([_number(column.name, text) for text in decode_text(column.name, values)], np.float64)
 
 
-def decoded(name: str, values: Array) -> Array:
+def decode_text(name: str, values: Array) -> Array:
     """Texts as `str`: they are bytes when they came raw."""
     if not any(type(value) is bytes for value in values.flat):
         return values

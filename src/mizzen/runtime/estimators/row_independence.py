@@ -7,7 +7,7 @@ import logging
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.estimators.warmup import made_up
+from mizzen.runtime.estimators.warmup import example_row
 from mizzen.runtime.frameworks.model import LoadedModel
 
 log = logging.getLogger("mizzen.runtime")
@@ -22,7 +22,9 @@ def are_open(model: LoadedModel) -> bool:
 def independent(model: LoadedModel) -> bool:
     """Do two rows together give what each gives alone? Where that cannot be tried out, they are kept apart."""
     chance = np.random.default_rng(0)
-    first, second = ({name: _random(chance, array) for name, array in made_up(model.inputs).items()} for _ in range(2))
+    first, second = (
+        {name: _random(chance, array) for name, array in example_row(model.inputs).items()} for _ in range(2)
+    )
     try:
         alone = [model.call(row, ()) for row in (first, second)]
         both = model.call({name: np.concatenate([first[name], second[name]]) for name in first}, ())

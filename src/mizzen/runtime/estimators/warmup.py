@@ -17,7 +17,7 @@ _EXAMPLES: dict[str, Any] = {"BYTES": "", "BOOL": False}
 log = logging.getLogger("mizzen.runtime")
 
 
-def tried(model: LoadedModel, row: dict[str, Array], guesses: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def try_call(model: LoadedModel, row: dict[str, Array], guesses: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     """The outputs as a call with one row shows them; as guessed, when it fails: a made-up row may be no valid input."""
     try:
         given = model.call(row, tuple(guess.name for guess in guesses))
@@ -33,12 +33,12 @@ def warm_up(model: LoadedModel) -> None:
     if not model.inputs:
         return
     try:
-        model.call(made_up(model.inputs), ())
+        model.call(example_row(model.inputs), ())
     except BaseException as error:  # noqa: BLE001 - as in any other call of it
         log.warning("warm-up with a made-up row: %s: %s", type(error).__name__, error)
 
 
-def made_up(inputs: tuple[TensorSpec, ...]) -> dict[str, Array]:
+def example_row(inputs: tuple[TensorSpec, ...]) -> dict[str, Array]:
     """Zeros and empty texts; where any size goes, 1."""
     row = {}
     for spec in inputs:

@@ -14,21 +14,21 @@ from mizzen import frameworks
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.estimators.features import INPUT
-from mizzen.runtime.estimators.warmup import tried
+from mizzen.runtime.estimators.warmup import try_call
 from mizzen.runtime.frameworks import pickles
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact
 from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
 
-def load(wanted: Wanted, folder: Path) -> LoadedModel:
+def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     if wanted.entrypoint.endswith(frameworks.PICKLES):
         found = pickles.load(wanted, folder)
     else:
         found = _read(artifact(folder, wanted.entrypoint))
     if not isinstance(found, lightgbm.Booster):
-        return estimator.served(found, wanted)
-    return BoosterModel.warmed_up(found)
+        return estimator.to_model(found, wanted)
+    return BoosterModel.warm_up(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +45,12 @@ class BoosterModel:
     batch: bool = True
 
     @classmethod
-    def warmed_up(cls, booster: Any) -> BoosterModel:
-        most = threads.allowed(os.environ) or 0
+    def warm_up(cls, booster: Any) -> BoosterModel:
+        most = threads.thread_limit(os.environ) or 0
         inputs = (TensorSpec(INPUT, "FP64", (-1, booster.num_feature())),)
         model = cls(booster, most, inputs, ())
         guess = TensorSpec("predict", "FP64", (-1,))
-        return cls(booster, most, inputs, tried(model, {INPUT: model.dummy()}, (guess,)))
+        return cls(booster, most, inputs, try_call(model, {INPUT: model.dummy()}, (guess,)))
 
     def dummy(self) -> Array:
         return np.zeros((1, self.inputs[0].shape[1]))

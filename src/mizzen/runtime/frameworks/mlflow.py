@@ -17,7 +17,7 @@ import yaml
 
 from mizzen import frameworks
 from mizzen.runtime.frameworks import registry
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact, demand_trust
 from mizzen.runtime.limits import install_hints
 
 DESCRIPTION = "MLmodel"
@@ -25,8 +25,8 @@ DESCRIPTION = "MLmodel"
 _Said = Mapping[str, Any]
 
 
-def load(wanted: Wanted, folder: Path) -> LoadedModel:
-    home, flavours, description = _described(wanted, folder)
+def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
+    home, flavours, description = _read_description(wanted, folder)
     for flavour, found in _NATIVE.items():
         if flavour not in flavours:
             continue
@@ -47,7 +47,7 @@ def load(wanted: Wanted, folder: Path) -> LoadedModel:
     return pyfunc.load(wanted, folder / home, description)
 
 
-def _described(wanted: Wanted, folder: Path) -> tuple[PurePosixPath, dict[str, _Said], _Said]:
+def _read_description(wanted: LoadRequest, folder: Path) -> tuple[PurePosixPath, dict[str, _Said], _Said]:
     """The folder of the model within the version's, its flavours, and all that its file says."""
     path = PurePosixPath(wanted.entrypoint)
     file = artifact(folder, str(path if path.name == DESCRIPTION else path / DESCRIPTION))
@@ -61,7 +61,7 @@ def _described(wanted: Wanted, folder: Path) -> tuple[PurePosixPath, dict[str, _
     return path.parent if path.name == DESCRIPTION else path, flavours, said
 
 
-def _import_from(code: Any, home: Path, wanted: Wanted) -> None:
+def _import_from(code: Any, home: Path, wanted: LoadRequest) -> None:
     """Modules that lie beside the model, which its pickle imports."""
     if isinstance(code, str) and (home / code).is_dir():
         demand_trust(f"'{wanted.entrypoint}' brings Python code", trusted=wanted.trusted)
@@ -78,7 +78,7 @@ def _file(key: str, framework: str) -> Callable[[_Said, Path], tuple[str, str] |
     return found
 
 
-def _saved_model(said: _Said, home: Path) -> tuple[str, str] | None:
+def _find_saved_model(said: _Said, home: Path) -> tuple[str, str] | None:
     for folder in (said.get("saved_model_dir"), said.get("data")):
         if not isinstance(folder, str):
             continue
@@ -100,7 +100,7 @@ _NATIVE: Mapping[str, Callable[[_Said, Path], tuple[str, str] | None]] = {
     "xgboost": _file("data", "xgboost"),
     "lightgbm": _file("data", "lightgbm"),
     "onnx": _file("data", "onnx"),
-    "tensorflow": _saved_model,
-    "keras": _saved_model,
+    "tensorflow": _find_saved_model,
+    "keras": _find_saved_model,
     "pytorch": _torch,
 }

@@ -24,7 +24,7 @@ class BadInput(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LoadRequest:
     """What is to be loaded, and how."""
 
     framework: str

@@ -20,9 +20,9 @@ import onnxruntime
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
-from mizzen.runtime.estimators.features import decoded
-from mizzen.runtime.estimators.warmup import made_up, tried
-from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact
+from mizzen.runtime.estimators.features import decode_text
+from mizzen.runtime.estimators.warmup import example_row, try_call
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact
 from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -37,7 +37,7 @@ _MAPS = {"seq(map(int64,tensor(float)))", "seq(map(string,tensor(float)))"}
 log = logging.getLogger("mizzen.runtime")
 
 
-def load(wanted: Wanted, folder: Path) -> OnnxModel:
+def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
     """Data only: nothing in it runs but operators that onnxruntime knows."""
     session = _session(artifact(folder, wanted.entrypoint))
     inputs = tuple(_input(one) for one in session.get_inputs())
@@ -47,7 +47,7 @@ def load(wanted: Wanted, folder: Path) -> OnnxModel:
         raise LoadError(f"no output of '{wanted.entrypoint}' is a tensor: {kinds}; export the model with tensors only")
     batch = bool(inputs) and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
     model = OnnxModel(session, inputs, outputs, batch)
-    outputs = _agreed(outputs, tried(model, made_up(inputs), outputs))
+    outputs = _agree(outputs, try_call(model, example_row(inputs), outputs))
     return replace(model, outputs=outputs, batch=batch and row_independence.independent(model))
 
 
@@ -66,7 +66,7 @@ class OnnxModel:
         names = outputs or tuple(spec.name for spec in self.outputs)
         empty = self.batch and not len(next(iter(inputs.values())))
         # Few graphs work on nothing.
-        taken = made_up(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
+        taken = example_row(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
         given = zip(names, self.session.run(list(names), taken), strict=True)
         return {name: _plain(value)[:0] if empty else _plain(value) for name, value in given}
 
@@ -77,7 +77,7 @@ class OnnxModel:
 def _session(file: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
-    most = threads.allowed(os.environ)
+    most = threads.thread_limit(os.environ)
     if most is not None:
         options.intra_op_num_threads = most
         options.inter_op_num_threads = 1
@@ -111,7 +111,7 @@ def _shape(sizes: Sequence[Any]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) and size >= 0 else -1 for size in sizes)
 
 
-def _agreed(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def _agree(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     """As the graph declares them; the call only tells how many columns a ZipMap becomes, and shapes it leaves out."""
     shapes = {spec.name: spec.shape for spec in seen}
     return tuple(
@@ -121,7 +121,7 @@ def _agreed(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> t
 
 
 def _texts(name: str, array: Array) -> Array:
-    return decoded(name, array) if array.dtype == object else array
+    return decode_text(name, array) if array.dtype == object else array
 
 
 def _plain(value: Any) -> Array:

@@ -7,12 +7,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from mizzen.runtime.frameworks.model import Wanted, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadRequest, pickled, unpickling
 
 log = logging.getLogger("mizzen.runtime")
 
 
-def load(wanted: Wanted, folder: Path) -> Any:
+def load(wanted: LoadRequest, folder: Path) -> Any:
     """What is in the file. LoadError; a module that it needs and that is missing speaks for itself."""
     import joblib
 

@@ -18,9 +18,9 @@ import pandas as pd
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.estimators.features import INPUT, decoded
-from mizzen.runtime.estimators.warmup import made_up, tried
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted
+from mizzen.runtime.estimators.features import INPUT, decode_text
+from mizzen.runtime.estimators.warmup import example_row, try_call
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest
 from mizzen.runtime.signature import TensorSpec
 
 OUTPUT = "predict"
@@ -29,7 +29,7 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-def load(wanted: Wanted, folder: Path, description: Mapping[str, Any]) -> LoadedModel:
+def load(wanted: LoadRequest, folder: Path, description: Mapping[str, Any]) -> LoadedModel:
     """`description`: what the file MLmodel says."""
     signature = description.get("signature")
     said = signature.get("inputs") if isinstance(signature, Mapping) else None
@@ -42,7 +42,7 @@ def load(wanted: Wanted, folder: Path, description: Mapping[str, Any]) -> Loaded
         first = (str(error).strip().splitlines() or [""])[0]
         raise LoadError(f"MLflow cannot load '{wanted.entrypoint}': {type(error).__name__}: {first}") from error
     model = PyfuncModel(function, columns, wanted.batch, inputs)
-    return replace(model, outputs=tried(model, made_up(inputs), ())) if inputs else model
+    return replace(model, outputs=try_call(model, example_row(inputs), ())) if inputs else model
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class PyfuncModel:
         return TensorSpec(INPUT, "FP64", (-1, len(self.inputs))) if numbers else None
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
-        found = dict(_named(self.function.predict(self._taken(inputs))))
+        found = dict(_by_name(self.function.predict(self._to_frame(inputs))))
         return {name: found[name] for name in outputs if name in found} if outputs else found
 
     def close(self) -> None:
         pass
 
-    def _taken(self, given: dict[str, Array]) -> Any:
-        plain = {name: decoded(name, array) if array.dtype == object else array for name, array in given.items()}
+    def _to_frame(self, given: dict[str, Array]) -> Any:
+        plain = {name: decode_text(name, array) if array.dtype == object else array for name, array in given.items()}
         if not self.columns:
             return next(iter(plain.values())) if len(plain) == 1 else plain
         names = [spec.name for spec in self.inputs]
@@ -106,7 +106,7 @@ def _spec(said: Mapping[str, Any], place: int) -> TensorSpec:
     return TensorSpec(name, kind, tuple(said["tensor-spec"]["shape"]))
 
 
-def _named(result: Any) -> Iterator[tuple[str, Array]]:
+def _by_name(result: Any) -> Iterator[tuple[str, Array]]:
     if isinstance(result, pd.DataFrame):
         yield from _each((str(name), result[name].to_numpy()) for name in result.columns)
     elif isinstance(result, Mapping):

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, Wanted, demand_trust, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, demand_trust, pickled, unpickling
 from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
@@ -39,30 +39,30 @@ is None when nobody said."""
 log = logging.getLogger("mizzen.runtime")
 
 
-def load(wanted: Wanted, folder: Path) -> PythonModel:
+def load(wanted: LoadRequest, folder: Path) -> PythonModel:
     """The model of an entrypoint. LoadError, or whatever the user's code raises."""
     entrypoint = wanted.entrypoint
     demand_trust(f"'{entrypoint}' is code", trusted=wanted.trusted)
     # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
     sys.path.insert(0, str(folder))
     if entrypoint.endswith(PICKLES):
-        found = _unpickled(pickled(folder, entrypoint, trusted=wanted.trusted))
+        found = _unpickle(pickled(folder, entrypoint, trusted=wanted.trusted))
     else:
-        found = _imported(entrypoint, folder)
+        found = _import(entrypoint, folder)
     target = found() if isinstance(found, type) else found
     if callable(getattr(target, "load", None)):
         target.load(str(folder))
     predict = _predict(target)
     if not callable(predict):
         raise LoadError(f"'{entrypoint}' is a {type(target).__name__}, neither callable nor with a predict method")
-    inputs = _declared(target, "inputs", entrypoint)
+    inputs = _specs_of(target, "inputs", entrypoint)
     if wanted.batch:
         for spec in inputs:
             if spec.shape[:1] != (-1,):
                 raise LoadError(
                     f"batching merges rows: input '{spec.name}' must have shape [-1, ...], not {[*spec.shape]}"
                 )
-    outputs = _declared(target, "outputs", entrypoint)
+    outputs = _specs_of(target, "outputs", entrypoint)
     kind = ReloadingModel if callable(getattr(target, "reload", None)) else PythonModel
     return kind(target, predict, inputs, outputs, wanted.batch, feedback=_feedback(target, entrypoint))
 
@@ -141,14 +141,14 @@ def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], Non
     return lambda told: method(**{name: told.get(name) for name in names})
 
 
-def _unpickled(file: Path) -> Any:
+def _unpickle(file: Path) -> Any:
     import cloudpickle
 
     with unpickling(file), file.open("rb") as stream:
         return cloudpickle.load(stream)
 
 
-def _imported(entrypoint: str, folder: Path) -> Any:
+def _import(entrypoint: str, folder: Path) -> Any:
     module_name, colon, path = entrypoint.partition(":")
     if not colon or not module_name or not path:
         raise LoadError(f"entrypoint '{entrypoint}' must be 'module:object' or a file ending in {', '.join(PICKLES)}")
@@ -175,7 +175,7 @@ def _lies_in(folder: Path, module: ModuleType) -> bool:
     return module.__file__ is not None and Path(module.__file__).resolve().is_relative_to(folder.resolve())
 
 
-def _declared(target: Any, attribute: str, entrypoint: str) -> tuple[TensorSpec, ...]:
+def _specs_of(target: Any, attribute: str, entrypoint: str) -> tuple[TensorSpec, ...]:
     declared = getattr(target, attribute, None)
     if declared is None:
         return ()

@@ -21,9 +21,9 @@ import torch
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
-from mizzen.runtime.estimators.warmup import made_up
+from mizzen.runtime.estimators.warmup import example_row
 from mizzen.runtime.frameworks import torch_programs
-from mizzen.runtime.frameworks.model import BadInput, LoadedModel, LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.frameworks.model import BadInput, LoadedModel, LoadError, LoadRequest, artifact, demand_trust
 from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -33,15 +33,15 @@ _WARM = 3
 log = logging.getLogger("mizzen.runtime")
 
 
-def load(wanted: Wanted, folder: Path) -> LoadedModel:
+def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     file = artifact(folder, wanted.entrypoint)
     demand_trust(
         f"'{wanted.entrypoint}' is a program of PyTorch, which can run code when it is loaded", trusted=wanted.trusted
     )
     device = _set_up(os.environ)
-    if torch_programs.exported(file):
-        return _exported(wanted, file, device)
-    return _scripted(wanted, file, device)
+    if torch_programs.is_exported(file):
+        return _load_exported(wanted, file, device)
+    return _load_scripted(wanted, file, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class TorchModel:
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         empty = self.batch and not len(next(iter(inputs.values())))
         # Few modules work on nothing.
-        positional, named = self.arguments(dict(self._tensors(made_up(self.inputs) if empty else inputs)))
+        positional, named = self.arguments(dict(self._tensors(example_row(self.inputs) if empty else inputs)))
         with torch.inference_mode():
-            found = dict(self._named(self.module(*positional, **named)))
+            found = dict(self._by_name(self.module(*positional, **named)))
         return {name: array[:0] if empty else array for name, array in found.items() if not outputs or name in outputs}
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class TorchModel:
         undeclared = not self.inputs and self.floats is not None and tensor.is_floating_point()
         return tensor.to(self.floats) if undeclared else tensor
 
-    def _named(self, result: Any) -> Iterator[tuple[str, Array]]:
+    def _by_name(self, result: Any) -> Iterator[tuple[str, Array]]:
         if isinstance(result, dict):
             yield from ((str(name), _plain(str(name), one)) for name, one in result.items())
             return
@@ -116,7 +116,7 @@ class TorchModel:
 
 def _set_up(environ: Mapping[str, str]) -> str:
     """The device to use."""
-    most = threads.allowed(environ)
+    most = threads.thread_limit(environ)
     if most is not None:
         torch.set_num_threads(most)
     share = gpu_share.share(environ)
@@ -130,7 +130,7 @@ def _set_up(environ: Mapping[str, str]) -> str:
     return "cuda:0"
 
 
-def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
+def _load_scripted(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
     advice = torch_programs.no_program(file)
     if advice:
         raise LoadError(f"'{wanted.entrypoint}' is {advice}")
@@ -154,7 +154,7 @@ def _scripted(wanted: Wanted, file: Path, device: str) -> LoadedModel:
     return _ready(model, may_batch=bool(wanted.inputs))
 
 
-def _exported(wanted: Wanted, file: Path, device: str) -> LoadedModel:
+def _load_exported(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
     try:
         program = torch.export.load(str(file))
         inputs, arguments = torch_programs.inputs(program)
@@ -172,16 +172,16 @@ def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
     """Called, where one knows what with: that shows what it gives."""
     if not model.inputs:
         return model
-    model = replace(model, outputs=_seen(model))
+    model = replace(model, outputs=_observe_outputs(model))
     return replace(model, batch=may_batch and row_independence.are_open(model) and row_independence.independent(model))
 
 
-def _seen(model: TorchModel) -> tuple[TensorSpec, ...]:
+def _observe_outputs(model: TorchModel) -> tuple[TensorSpec, ...]:
     """What it gives, as calls with a made-up row show; nothing when they fail: such a row may be no valid input."""
     given: dict[str, Array] = {}
     try:
         for _ in range(_WARM):
-            given = model.call(made_up(model.inputs), ())
+            given = model.call(example_row(model.inputs), ())
         kinds = {name: tensors.as_datatype(array)[0].name for name, array in given.items()}
     except Exception as error:  # noqa: BLE001 - the model's code may raise anything
         log.warning("warm-up with a made-up row: %s: %s", type(error).__name__, error)

@@ -12,13 +12,13 @@ from mizzen import frameworks, plugins
 from mizzen.frameworks import Framework
 from mizzen.runtime import declared_signature
 from mizzen.runtime.estimators.warmup import warm_up
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Reloads, Wanted
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, Reloads
 from mizzen.runtime.limits import install_hints
 from mizzen.runtime.signature import TensorSpec
 
 
 class Loader(Protocol):
-    def __call__(self, wanted: Wanted, folder: Path) -> LoadedModel: ...
+    def __call__(self, wanted: LoadRequest, folder: Path) -> LoadedModel: ...
 
 
 def load(
@@ -32,11 +32,11 @@ def load(
     outputs: tuple[TensorSpec, ...] = (),
 ) -> LoadedModel:
     """The model, ready to answer. LoadError where we know the reason; user code may raise anything else."""
-    return load_wanted(Wanted(framework, entrypoint, trusted, batch, inputs, outputs), folder)
+    return load_wanted(LoadRequest(framework, entrypoint, trusted, batch, inputs, outputs), folder)
 
 
-def load_wanted(wanted: Wanted, folder: Path) -> LoadedModel:
-    model = declared_signature.applied(loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
+def load_wanted(wanted: LoadRequest, folder: Path) -> LoadedModel:
+    model = declared_signature.apply(loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
     if wanted.framework == "python":  # the others have been called, to learn what they give
         warm_up(model)
     return model
@@ -60,14 +60,14 @@ def loader(name: str) -> Loader:
     return load_files
 
 
-def reloaded(model: LoadedModel, wanted: Wanted, folder: Path) -> LoadedModel:
+def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel:
     """A model with the parameters of this folder, in place of one that goes on answering. As `load`.
 
     Callers know the old one's signature: LoadError when the new one's is another.
     """
     inner = _inner(model)
     if isinstance(inner, Reloads):
-        new = declared_signature.applied(inner.reload(folder), wanted.inputs, wanted.outputs)
+        new = declared_signature.apply(inner.reload(folder), wanted.inputs, wanted.outputs)
     elif wanted.framework == "python":
         raise LoadError("this model has no reload(path): only a restart brings it new parameters")
     else:
@@ -82,7 +82,7 @@ def reloads(model: LoadedModel) -> bool:
     return isinstance(_inner(model), Reloads)
 
 
-def told(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
+def feedback_hook(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
     """How it is told how well it did; None when it does not want to know."""
     found: Callable[[Mapping[str, Any]], None] | None = getattr(_inner(model), "feedback", None)
     return found

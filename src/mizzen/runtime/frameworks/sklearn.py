@@ -10,17 +10,17 @@ import joblib  # noqa: F401 - what is missing is to be told before the file is l
 
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.frameworks import pickles
-from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact, demand_trust
 from mizzen.runtime.limits import install_hints
 
 
-def load(wanted: Wanted, folder: Path) -> estimator.EstimatorModel:
+def load(wanted: LoadRequest, folder: Path) -> estimator.EstimatorModel:
     if wanted.entrypoint.endswith(".skops"):
-        return estimator.served(_from_skops(wanted, folder), wanted)
-    return estimator.served(pickles.load(wanted, folder), wanted)
+        return estimator.to_model(_from_skops(wanted, folder), wanted)
+    return estimator.to_model(pickles.load(wanted, folder), wanted)
 
 
-def _from_skops(wanted: Wanted, folder: Path) -> Any:
+def _from_skops(wanted: LoadRequest, folder: Path) -> Any:
     """skops makes nothing but types it knows to be safe, and those that it is told to: of a trusted file, all."""
     file = artifact(folder, wanted.entrypoint)
     try:

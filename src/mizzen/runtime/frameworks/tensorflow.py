@@ -24,8 +24,8 @@ import tensorflow as tf
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
-from mizzen.runtime.estimators.warmup import made_up, tried
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact, demand_trust
+from mizzen.runtime.estimators.warmup import example_row, try_call
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact, demand_trust
 from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -34,7 +34,7 @@ DEFAULT_SIGNATURE = "serving_default"
 _GRAPH = "saved_model.pb"
 
 
-def load(wanted: Wanted, folder: Path) -> LoadedModel:
+def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     demand_trust(
         f"'{wanted.entrypoint}' is a program of TensorFlow, which can run code when it is loaded",
         trusted=wanted.trusted,
@@ -43,7 +43,7 @@ def load(wanted: Wanted, folder: Path) -> LoadedModel:
     keras = PurePosixPath(wanted.entrypoint).suffix == ".keras"
     run, inputs, outputs = _from_keras(wanted, folder) if keras else _from_saved_model(wanted, folder)
     model = TensorFlowModel(run, inputs, outputs, batch=False)
-    seen = {spec.name: spec.shape for spec in tried(model, made_up(inputs), outputs)}
+    seen = {spec.name: spec.shape for spec in try_call(model, example_row(inputs), outputs)}
     outputs = tuple(spec if spec.shape else replace(spec, shape=seen[spec.name]) for spec in outputs)
     model = replace(model, outputs=outputs)
     return replace(model, batch=row_independence.are_open(model) and row_independence.independent(model))
@@ -64,7 +64,7 @@ class TensorFlowModel:
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         empty = self.batch and not len(next(iter(inputs.values())))
         # Few graphs work on nothing.
-        taken = made_up(self.inputs) if empty else inputs
+        taken = example_row(self.inputs) if empty else inputs
         given = self.run({name: tf.constant(array) for name, array in taken.items()})
         names = outputs or tuple(spec.name for spec in self.outputs)
         return {name: _plain(given[name])[:0] if empty else _plain(given[name]) for name in names if name in given}
@@ -76,7 +76,7 @@ class TensorFlowModel:
 def _set_up(environ: Mapping[str, str]) -> None:
     """What can be said once for a process, before the first graph is run. A second model of the same process, which
     takes the place of the first, finds it said already."""
-    most = threads.allowed(environ)
+    most = threads.thread_limit(environ)
     share, memory = gpu_share.share(environ), gpu_share.memory(environ)
     try:
         if most is not None:
@@ -94,13 +94,13 @@ def _set_up(environ: Mapping[str, str]) -> None:
         return
 
 
-def _from_saved_model(wanted: Wanted, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+def _from_saved_model(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     file = _graph_file(folder, wanted.entrypoint)
     try:
         loaded = tf.saved_model.load(str(file.parent))
     except Exception as error:
         raise LoadError(f"TensorFlow cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
-    name = _chosen(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
+    name = _choose(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
     function = loaded.signatures[name]
 
     def run(given: dict[str, Any], _keep: Any = loaded) -> Mapping[str, Any]:
@@ -120,7 +120,7 @@ def _graph_file(folder: Path, entrypoint: str) -> Path:
     return artifact(folder, entrypoint)
 
 
-def _chosen(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
+def _choose(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
     there = ", ".join(names) or "none"
     if asked and asked not in names:
         raise LoadError(f"'{entrypoint}' has no signature '{asked}', which {SIGNATURE} names; it has {there}")
@@ -136,7 +136,7 @@ def _chosen(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
     raise LoadError(f"'{entrypoint}' has several signatures ({there}): name one with {SIGNATURE} in spec.env")
 
 
-def _from_keras(wanted: Wanted, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
+def _from_keras(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     import keras
 
     file = artifact(folder, wanted.entrypoint)

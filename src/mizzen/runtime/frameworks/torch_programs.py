@@ -18,7 +18,7 @@ from mizzen.runtime.signature import TensorSpec
 Arguments = Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
-def exported(file: Path) -> bool:
+def is_exported(file: Path) -> bool:
     """Is it an exported program, of this release of PyTorch or of those before 2.8?"""
     names = _names(file)
     return any(name.endswith(("/archive_format", "serialized_exported_program.json")) for name in names)

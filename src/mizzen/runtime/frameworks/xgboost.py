@@ -20,26 +20,26 @@ from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.estimators.features import INPUT
 from mizzen.runtime.estimators.nonfinite_probe import demand_small
-from mizzen.runtime.estimators.warmup import tried
+from mizzen.runtime.estimators.warmup import try_call
 from mizzen.runtime.frameworks import pickles
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact
 from mizzen.runtime.limits import install_hints, threads
 from mizzen.runtime.signature import TensorSpec
 
 _WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
 
 
-def load(wanted: Wanted, folder: Path) -> LoadedModel:
+def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     if wanted.entrypoint.endswith(frameworks.PICKLES):
         found = pickles.load(wanted, folder)
     else:
         found = _read(artifact(folder, wanted.entrypoint))
     if not isinstance(found, xgboost.Booster):
-        return estimator.served(found, wanted)
-    most = threads.allowed(os.environ)
+        return estimator.to_model(found, wanted)
+    most = threads.thread_limit(os.environ)
     if most is not None:
         found.set_param({"nthread": most})
-    return BoosterModel.warmed_up(found)
+    return BoosterModel.warm_up(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,11 @@ class BoosterModel:
     batch: bool = True
 
     @classmethod
-    def warmed_up(cls, booster: Any) -> BoosterModel:
+    def warm_up(cls, booster: Any) -> BoosterModel:
         inputs = (TensorSpec(INPUT, "FP64", (-1, booster.num_features())),)
         model = cls(booster, booster.feature_names, booster.feature_types, inputs, ())
         guess = TensorSpec("predict", "FP32", (-1,))
-        return cls(booster, model.names, model.types, inputs, tried(model, {INPUT: model.dummy()}, (guess,)))
+        return cls(booster, model.names, model.types, inputs, try_call(model, {INPUT: model.dummy()}, (guess,)))
 
     def dummy(self) -> Array:
         return np.zeros((1, self.inputs[0].shape[1]))
@@ -94,7 +94,7 @@ def _read(file: Path) -> Any:
         advice = install_hints.advice("sklearn", os.environ)
         raise LoadError(f"'{file.name}' is of an {name}, which needs scikit-learn: {advice}") from error
     wrapper.load_model(file)
-    most = threads.allowed(os.environ)
+    most = threads.thread_limit(os.environ)
     if most is not None:
         wrapper.set_params(n_jobs=most)
     return wrapper

@@ -16,7 +16,7 @@ VARIABLE = "MIZZEN_MEMORY"
 EXIT_OUT_OF_MEMORY = 71
 
 
-def refused(error: BaseException, environ: Mapping[str, str]) -> bool:
+def is_memory_limit(error: BaseException, environ: Mapping[str, str]) -> bool:
     """Is this the limit's doing?"""
     return isinstance(error, MemoryError) and bool(environ.get(VARIABLE))
 

@@ -16,13 +16,13 @@ _LIBRARIES = (
 
 def limit(environ: MutableMapping[str, str]) -> None:
     """Tell the libraries. What somebody has set for one of them by name stands."""
-    most = allowed(environ)
+    most = thread_limit(environ)
     if most is not None:
         for variable in _LIBRARIES:
             environ.setdefault(variable, str(most))
 
 
-def allowed(environ: Mapping[str, str]) -> int | None:
+def thread_limit(environ: Mapping[str, str]) -> int | None:
     """None: nobody says. What is no number of threads is nobody's, either: a model can run without it."""
     text = environ.get(VARIABLE, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None

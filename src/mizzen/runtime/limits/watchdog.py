@@ -62,7 +62,7 @@ class Watchdog:
         try:
             leave_last_words(self._last_words, message)
             faulthandler.dump_traceback(_STDERR)
-            log.error("stuck: %s (%s)", message, caller_context.named())
+            log.error("stuck: %s (%s)", message, caller_context.describe_callers())
         finally:
             os._exit(EXIT_STUCK)  # the main thread would not hear of anything gentler
 

@@ -1,4 +1,4 @@
-"""Who may do what: users and their tokens, permissions, secrets, and the audit of what was asked."""
+"""Access control calls: users and their tokens, limits, permissions, secrets, and the audit log."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mizzen import errors
 from mizzen.sdk.api.resources import Resources
-from mizzen.sdk.api.session import escaped
+from mizzen.sdk.api.session import escape
 
 VERBS: Final = ("read", "predict", "write", "admin")
 _API_VERSION: Final = "mizzen.dev/v1alpha1"
@@ -26,28 +26,28 @@ class People(Resources):
         return _items(await self.request("GET", "/user"))
 
     async def add_user(self, name: str) -> dict[str, Any]:
-        """AlreadyExists."""
+        """Raises AlreadyExists."""
         return await self.request("POST", "/user", body={"name": name})
 
     async def delete_user(self, name: str) -> dict[str, Any]:
-        """With all their tokens and rights; `bindings` of the answer lists what these were."""
-        return await self.request("DELETE", f"/user/{escaped(name)}")
+        """Delete a user with all their tokens and permissions; `bindings` in the response lists those permissions."""
+        return await self.request("DELETE", f"/user/{escape(name)}")
 
     async def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> dict[str, Any]:
-        """{"token", "id", …}: the only time the token is shown. `expires_in`: how long it is good, such as `30d`."""
+        """Return {"token", "id", …}, the only time the token is shown. `expires_in`: its lifetime, such as `30d`."""
         body = {"expiresIn": expires_in, "note": note or None}
         given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("POST", f"/user/{escaped(user)}/token", body=given)
+        return await self.request("POST", f"/user/{escape(user)}/token", body=given)
 
     async def tokens(self, user: str) -> Objects:
-        """Of a user, also expired and revoked ones; never the token itself."""
-        return _items(await self.request("GET", f"/user/{escaped(user)}/token"))
+        """List a user's tokens, including expired and revoked ones; never the token itself."""
+        return _items(await self.request("GET", f"/user/{escape(user)}/token"))
 
     async def revoke_token(self, user: str, token_id: str) -> None:
-        await self.request("DELETE", f"/user/{escaped(user)}/token/{escaped(token_id)}")
+        await self.request("DELETE", f"/user/{escape(user)}/token/{escape(token_id)}")
 
     async def limits(self) -> Objects:
-        """All that are set, with what is used of them."""
+        """List all limits that are set, with their usage."""
         return _items(await self.request("GET", "/limit"))
 
     async def limit(
@@ -59,28 +59,29 @@ class People(Resources):
         per_day: int | None = None,
         per_month: int | None = None,
     ) -> dict[str, Any]:
-        """How much somebody may predict from now on, whatever it was: a user, each of `group:<name>`, `*` for each who
-        has a token, `anonymous` for all strangers together. What is None is not limited."""
+        """Set the prediction limits of a subject, replacing earlier ones. The subject is a user, `group:<name>` (each
+        member), `*` (each user with a token), or `anonymous` (all callers without a token together). None means
+        unlimited."""
         body = {"perSecond": per_second, "burst": burst, "perDay": per_day, "perMonth": per_month}
         given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("PUT", f"/limit/{escaped(subject)}", body=given)
+        return await self.request("PUT", f"/limit/{escape(subject)}", body=given)
 
     async def limit_of(self, subject: str) -> dict[str, Any]:
-        """What is set for them, and used. NotFound."""
-        return await self.request("GET", f"/limit/{escaped(subject)}")
+        """Return the limit of a subject, with its usage. Raises NotFound."""
+        return await self.request("GET", f"/limit/{escape(subject)}")
 
     async def unlimit(self, subject: str) -> None:
-        """Take a limit away."""
-        await self.request("DELETE", f"/limit/{escaped(subject)}")
+        """Remove a limit."""
+        await self.request("DELETE", f"/limit/{escape(subject)}")
 
     async def permit(self, principal: str, *verbs: str, target: str) -> list[str]:
-        """Let somebody do this with `iris`, `iris@prod` or `namespace/default`. The verbs they have there now."""
+        """Grant verbs on `iris`, `iris@prod` or `namespace/default`. Returns the principal's verbs there."""
         given = await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)
         await self._warn_of_alias(target)
         return given
 
     async def forbid(self, principal: str, *verbs: str, target: str) -> list[str]:
-        """Take verbs back that `permit` gave. The verbs that are left; a warning when none of these was given."""
+        """Revoke verbs that `permit` granted. Returns the remaining verbs; warns if none of them was granted."""
         had: set[str] = set()
 
         def without(given: set[str]) -> set[str]:
@@ -93,21 +94,21 @@ class People(Resources):
         return left
 
     async def secrets(self, *, namespace: str | None = None) -> Objects:
-        """Names and keys; values are never shown."""
+        """List names and keys; values are never returned."""
         return _items(await self.request("GET", "/secret", params=self.within(namespace)))
 
     async def set_secret(
         self, name: str, data: Mapping[str, str], *, replace: bool = False, namespace: str | None = None
     ) -> dict[str, Any]:
-        """Add or change these values; with `replace`, they are all that is left."""
-        method, path = "PUT" if replace else "PATCH", f"/secret/{escaped(name)}"
+        """Add or change these values; with `replace`, delete all others."""
+        method, path = "PUT" if replace else "PATCH", f"/secret/{escape(name)}"
         return await self.request(method, path, body={"data": dict(data)}, params=self.within(namespace))
 
     async def delete_secret(self, name: str, *, namespace: str | None = None) -> None:
-        await self.request("DELETE", f"/secret/{escaped(name)}", params=self.within(namespace))
+        await self.request("DELETE", f"/secret/{escape(name)}", params=self.within(namespace))
 
     async def audit(self, *, limit: int | None = None, **query: Any) -> AsyncIterator[dict[str, Any]]:
-        """Entries, newest first. `query` may hold actor, namespace, kind, name, allowed, since and until."""
+        """Yield entries, newest first. `query` may hold actor, namespace, kind, name, allowed, since and until."""
         token, told = None, 0
         while True:
             answer = await self.request("GET", "/audit", params={**query, "limit": limit, "continue": token})
@@ -126,7 +127,7 @@ class People(Resources):
         unknown = [verb for verb in verbs if verb not in VERBS]
         if unknown:
             raise errors.Invalid(f"no verb '{unknown[0]}'", hint=f"verbs are {', '.join(VERBS)}")
-        namespace, about = targeted(target, self.namespace)
+        namespace, about = binding_target(target, self.namespace)
         name = binding_name(principal, namespace, about)
         for left in reversed(range(_TRIES)):
             live = await self._binding(name, namespace)
@@ -144,8 +145,8 @@ class People(Resources):
         raise AssertionError("the last try returns or raises")
 
     async def _warn_of_alias(self, target: str) -> None:
-        """The plane warns of names that nothing has, but knows no aliases by name."""
-        namespace, about = targeted(target, self.namespace)
+        """Warn about an alias that does not exist: the plane checks other names but not aliases."""
+        namespace, about = binding_target(target, self.namespace)
         if "alias" not in about:
             return
         try:
@@ -174,8 +175,8 @@ class People(Resources):
             await self.replace(manifest)
 
 
-def targeted(target: str, namespace: str) -> tuple[str, dict[str, str]]:
-    """The namespace that a target lies in, and the target of a RoleBinding there. Invalid when it is none."""
+def binding_target(target: str, namespace: str) -> tuple[str, dict[str, str]]:
+    """Return the target's namespace and its form in a RoleBinding there. Raises Invalid if it is not a valid target."""
     if target.startswith("namespace/"):
         space = target.removeprefix("namespace/")
         if not space:
@@ -188,7 +189,8 @@ def targeted(target: str, namespace: str) -> tuple[str, dict[str, str]]:
 
 
 def binding_name(principal: str, namespace: str, about: Mapping[str, str]) -> str:
-    """One name for one principal and target, whoever asks; the hash keeps what reads alike apart."""
+    """Return the same name for the same principal and target, for every caller. The hash separates names that look
+    alike."""
     words = "-".join((principal, *about.values()))
     readable = re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")[:50].rstrip("-")
     exact = "\0".join((principal, namespace, *(f"{key}={about[key]}" for key in sorted(about))))

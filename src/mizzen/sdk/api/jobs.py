@@ -1,4 +1,4 @@
-"""Job sets in the words of the /model API: starting them, looking at them, and what they leave."""
+"""Job set calls of the /model API: starting, inspecting and stopping them, and their checkpoints and logs."""
 
 from __future__ import annotations
 
@@ -8,29 +8,26 @@ import uuid
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.models import Objects, Registry, _model, _version
-from mizzen.sdk.api.session import escaped
-
-if TYPE_CHECKING:
-    from mizzen.sdk.operations.train import Look
+from mizzen.sdk.api.models import Objects, Registry, model_path, version_segment
+from mizzen.sdk.api.session import escape
 
 UNVERSIONED: Final = "unversioned"
-"""In paths, of a job that runs a command and no version."""
+"""Stands for the version in the path of a job that runs a command without a version."""
 TIMEOUT: Final = 120.0
-"""Seconds for the processes of a job set to end."""
+"""Seconds to wait for the processes of a job set to end."""
 _AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """Where a job set is found."""
+    """The location of a job set."""
 
     model: str
     version: str
-    """Empty when it has none."""
+    """Empty if the job has no version."""
     id: str
 
 
@@ -38,22 +35,22 @@ class Jobs(Registry):
     async def start_job(
         self, model: str, version: str | int, spec: Mapping[str, Any], *, key: str | None = None
     ) -> dict[str, Any]:
-        """Train a version of a model; `spec` holds fields of a TrainingJob. The job set, as the plane tells it.
+        """Train a version of a model; `spec` holds fields of a TrainingJob. Returns the job set.
 
-        Each call starts one, and only one: it is sent again when its answer is lost. With a `key` of your own, calls
-        with the same key start one within a day.
+        Each call starts exactly one job, even when the request is sent again because its response was lost. With the
+        caller's own `key`, calls with the same key within a day start only one.
         """
         headers = {"idempotency-key": key or uuid.uuid4().hex}
-        path = f"{_model(model)}/train/{_version(model, version)}"
+        path = f"{model_path(model)}/train/{version_segment(model, version)}"
         return await self.request("POST", path, body=dict(spec), params=self.within(), headers=headers, repeatable=True)
 
     async def jobs(
         self, model: str | None = None, version: str | int | None = None, *, state: str | None = None
     ) -> Objects:
-        """Job sets that go on or wait, newest first: of a model, of one version of it, or all. `state`: all,
-        ongoing, succeeded or failed."""
+        """List running and waiting job sets, newest first: all, or those of a model or version. `state`: all, ongoing,
+        succeeded or failed."""
         if model is not None:
-            path = f"{_model(model)}/train" + ("" if version is None else f"/{_version(model, version)}")
+            path = f"{model_path(model)}/train" + ("" if version is None else f"/{version_segment(model, version)}")
             return _newest_first(await self._all(path, {"state": state}))
         names = {str(item["spec"]["modelName"]) async for item in self.objects("trainingjobs")}
         turns = asyncio.Semaphore(_AT_ONCE)
@@ -62,14 +59,14 @@ class Jobs(Registry):
             async with turns:
                 try:
                     return await self.jobs(name, state=state)
-                except errors.NotFound:  # jobs of a model that is not there, or is no longer
+                except errors.NotFound:  # the model does not exist, or no longer does
                     return []
 
         return _newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
 
     async def find_job(self, id: str) -> JobRef:  # noqa: A002 - what the plane calls it
-        """The job set with this id: it is the only one in its namespace. Also one whose object is gone, and whose logs
-        and checkpoints are there. NotFound."""
+        """Find a job set by its id, which is unique in its namespace. This also finds a deleted one whose logs and
+        checkpoints remain. Raises NotFound."""
         try:
             spec = (await self.get("trainingjobs", id))["spec"]
         except errors.NotFound:
@@ -77,96 +74,55 @@ class Jobs(Registry):
         return JobRef(str(spec["modelName"]), str(spec.get("version") or ""), id)
 
     async def job(self, job: JobRef | str) -> dict[str, Any]:
-        """How it is doing: state, conditions, replicas, progress, and what came of it. NotFound."""
+        """Return its state, conditions, replicas, progress and outcome. Raises NotFound."""
         return await self._of_job("GET", job)
 
-    async def wait_job(
-        self,
-        job: JobRef | str,
-        timeout: float | None = None,  # noqa: ASYNC109 - the caller's word
-        look: Look | None = None,
-    ) -> dict[str, Any]:
-        """The job set, once it has succeeded. `look` is told how it is doing, each time it is asked.
-
-        TrainingFailed, with the reason and what it printed last; DeadlineExceeded.
-        """
-        from mizzen.sdk.operations import train
-
-        ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        return await train.wait(self, ref, timeout, look or train.unseen)
-
-    async def job_logs(
-        self,
-        job: JobRef | str,
-        *,
-        follow: bool = False,
-        tail: int | None = None,
-        since: str | None = None,
-        replica: str | None = None,
-    ) -> AsyncIterator[str]:
-        """What its replicas printed, in order, in pieces of whole lines that begin with `[replica]`.
-
-        With `follow`, until it has ended, and from the beginning also through restarts of the plane. `since`: an ISO
-        time, or so long ago: `10m`.
-        """
-        from mizzen.sdk.operations import follow_logs
-
-        ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        path = f"{await self.job_path(ref)}/logs"
-        asked = {"tail": tail, "since": since, "replica": replica, **self.within()}
-        if follow:
-            whole = tail is None and since is None
-            pieces = follow_logs.followed(self, ref, lambda: self._pieces(path, {**asked, "follow": True}), whole=whole)
-        else:
-            pieces = self._pieces(path, asked)
-        async for piece in pieces:
-            yield piece
-
     async def stop_job(self, job: JobRef | str, *, wait: bool = True) -> dict[str, Any]:
-        """End it; logs and checkpoints stay. One that has ended stays as it is. With `wait`, until it has ended."""
+        """Stop it; logs and checkpoints stay. A job that has ended is not changed. With `wait`, waits until it has
+        ended."""
         return await self._of_job("DELETE", job, wait=wait or None, timeout=TIMEOUT if wait else None)
 
     async def suspend_job(self, job: JobRef | str) -> dict[str, Any]:
-        """Stop all its replicas until it is resumed. Conflict when it has ended."""
+        """Stop all its replicas until it is resumed. Raises Conflict if it has ended."""
         return await self._of_job("POST", job, "/suspend")
 
     async def resume_job(self, job: JobRef | str) -> dict[str, Any]:
-        """Let its replicas go on from what they saved. Conflict when it has ended."""
+        """Resume its replicas from their checkpoints. Raises Conflict if it has ended."""
         return await self._of_job("POST", job, "/resume")
 
     async def checkpoints(self, job: JobRef | str) -> Objects:
-        """What it saved and is kept, newest first."""
+        """List its retained checkpoints, newest first."""
         items: Objects = (await self.request("GET", f"{await self.job_path(job)}/checkpoint", params=self.within()))[
             "items"
         ]
         return items
 
     async def fetch_checkpoint(self, job: JobRef | str, checkpoint: str, folder: str | Path) -> Path:
-        """Put the files of a checkpoint into a folder, which is made. NotFound; AlreadyExists for a file in the way."""
+        """Download a checkpoint into a folder, which is created. Raises NotFound; AlreadyExists if a file would be
+        overwritten."""
         from mizzen.sdk.packaging import tar_extract
 
         path = await self._checkpoint_path(job, checkpoint)
-        with _listed_by(job):
+        with _hint_checkpoints(job):
             async with self._control.stream(f"{path}/files", self.within(), idle=TIMEOUT) as response:
-                return await tar_extract.unpacked(response.aiter_bytes(), Path(folder))
+                return await tar_extract.extract(response.aiter_bytes(), Path(folder))
 
     async def trust_checkpoint(self, job: JobRef | str, checkpoint: str) -> dict[str, Any]:
-        """Vouch for a checkpoint of a job that somebody else started: it may be unpickled, and so served. Needs
-        `admin` on the model."""
+        """Trust a checkpoint of another user's job: it may be unpickled, and so served. Needs `admin` on the model."""
         path = await self._checkpoint_path(job, checkpoint)
-        with _listed_by(job):
+        with _hint_checkpoints(job):
             return await self.request("POST", f"{path}/trust", params=self.within())
 
     async def delete_checkpoint(self, job: JobRef | str, checkpoint: str) -> dict[str, Any]:
-        """Conflict while it is served."""
+        """Raises Conflict while it is served."""
         path = await self._checkpoint_path(job, checkpoint)
-        with _listed_by(job):
+        with _hint_checkpoints(job):
             return await self.request("DELETE", path, params=self.within())
 
     async def serve_job(self, job: JobRef | str, checkpoint: str | None = None, replicas: int = 1) -> str:
-        """Serve what it saved last, or another checkpoint of it. The name of the InferenceModel that does.
+        """Serve its last checkpoint, or another one. Returns the name of the InferenceModel.
 
-        Conflict when it has saved nothing.
+        Raises Conflict if it has no checkpoint.
         """
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
         if checkpoint is None:
@@ -180,7 +136,7 @@ class Jobs(Registry):
         return await self.serve(ref.model, ref.version, replicas, checkpoint=checkpoint)
 
     async def newest_version(self, model: str) -> str:
-        """The version that was registered last. NotFound when there is none."""
+        """Return the version registered last. Raises NotFound if there is none."""
         hint = f"'mizzen train start {model} --code FOLDER' registers one and trains it"
         try:
             found = await self.versions(model)
@@ -190,13 +146,15 @@ class Jobs(Registry):
             raise errors.NotFound(f"model '{model}' has no version to train", hint=hint)
         return str(found[-1]["spec"]["version"])
 
-    async def _pieces(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[str]:
-        async with self._control.stream(path, params) as response:
+    async def read_job_logs(self, job: JobRef | str, **query: Any) -> AsyncIterator[str]:
+        """Yield one response of the log route, in chunks as they arrive; `query` holds its parameters."""
+        path = f"{await self.job_path(job)}/logs"
+        async with self._control.stream(path, {**query, **self.within()}) as response:
             async for piece in response.aiter_text():
                 yield piece
 
     async def _spec_of_gone(self, id: str) -> Mapping[str, Any]:  # noqa: A002
-        """As history tells."""
+        """Return the spec of a deleted job from its history."""
         try:
             last = (await self.revisions("TrainingJob", id))[-1]
         except errors.NotFound as error:
@@ -214,7 +172,7 @@ class Jobs(Registry):
         timeout: float | None = None,  # noqa: ASYNC109 - handed on
         **params: Any,
     ) -> dict[str, Any]:
-        """What the plane says of one whose object is there. Errors say what to do in words of the command line."""
+        """Call the route of a job whose object exists. Errors suggest commands of the CLI."""
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
         path, asked = f"{await self.job_path(ref)}{below}", {**params, **self.within()}
         try:
@@ -223,10 +181,10 @@ class Jobs(Registry):
             again = " ".join(filter(None, ("mizzen train start", ref.model, ref.version)))
             raise errors.Conflict(error.message, hint=f"'{again}' starts another one", faults=error.faults) from error
         except errors.NotFound as error:
-            raise await self._gone(ref) or error from error
+            raise await self._explain_gone(ref) or error from error
 
-    async def _gone(self, ref: JobRef) -> errors.NotFound | None:
-        """What to say of one that was there, and of which only the object is gone."""
+    async def _explain_gone(self, ref: JobRef) -> errors.NotFound | None:
+        """Return the error for a job whose object was deleted; None if it never existed."""
         try:
             await self._spec_of_gone(ref.id)
         except errors.MizzenError:
@@ -239,16 +197,18 @@ class Jobs(Registry):
     async def _checkpoint_path(self, job: JobRef | str, checkpoint: str) -> str:
         if "/" in checkpoint or checkpoint in ("", ".", ".."):
             raise _no_checkpoint(job, f"'{checkpoint[:100]}' is no id of a checkpoint")
-        return f"{await self.job_path(job)}/checkpoint/{escaped(checkpoint)}"
+        return f"{await self.job_path(job)}/checkpoint/{escape(checkpoint)}"
 
     async def job_path(self, job: JobRef | str) -> str:
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        return f"{_model(ref.model)}/train/{_version(ref.model, ref.version or UNVERSIONED)}/{escaped(ref.id)}"
+        return (
+            f"{model_path(ref.model)}/train/{version_segment(ref.model, ref.version or UNVERSIONED)}/{escape(ref.id)}"
+        )
 
 
 @contextlib.contextmanager
-def _listed_by(job: JobRef | str) -> Iterator[None]:
-    """Whoever named a checkpoint that is not there is told how to list those that are."""
+def _hint_checkpoints(job: JobRef | str) -> Iterator[None]:
+    """Add to a NotFound about a checkpoint how to list the existing ones."""
     try:
         yield
     except errors.NotFound as error:

@@ -1,4 +1,4 @@
-"""Looking on: what processes printed, how what is served is doing, and what all of it uses."""
+"""Observability calls: logs, usage of served models, graphs and metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from mizzen import errors
 from mizzen.sdk.api.resources import Resources
-from mizzen.sdk.api.session import escaped
+from mizzen.sdk.api.session import escape
 
 FOLLOW_PATIENCE: Final = 30.0
-"""Seconds for which a plane that went away is waited for by those who follow a log."""
+"""Seconds that a log follower waits for an unreachable plane to return."""
 _PAUSE: Final = 0.5
 _MARK: Final = "\0place "
 
@@ -27,11 +27,11 @@ class Looking(Resources):
         namespace: str | None = None,
         patience: float = FOLLOW_PATIENCE,
     ) -> AsyncIterator[str]:
-        """What the replicas of an InferenceModel printed, in pieces of whole lines.
+        """Yield the output of an InferenceModel's replicas in chunks of whole lines.
 
-        With `follow`, until the InferenceModel is gone, through restarts of the plane that take no longer than
-        `patience` seconds: nothing is left out or told twice. Lines begin with `[replica]` when there are several.
-        With `build`, what was printed while its environment was built.
+        With `follow`, until the InferenceModel is deleted, across restarts of the plane that take at most `patience`
+        seconds. No line is lost or repeated. Lines begin with `[replica]` if there are several replicas. With `build`,
+        the output of the build of its environment.
         """
         path = f"{self.path('inferencemodels', name, namespace=namespace)}/log"
         if build or not follow:
@@ -49,7 +49,8 @@ class Looking(Resources):
                 async with self._control.stream(path, params) as response:
                     known, failing_since, left = True, None, ""
                     async for piece in response.aiter_text():
-                        # Told only up to a place: what comes after the last one is sent again if this breaks off.
+                        # Yield only up to a position mark: lines after the last mark are sent again if the stream
+                        # breaks.
                         text, left, place = _up_to_place(left + piece)
                         params["after"] = place or params.get("after")
                         if text:
@@ -65,9 +66,10 @@ class Looking(Resources):
             await asyncio.sleep(_PAUSE)
 
     async def server_of(self, name: str, *, namespace: str | None = None) -> str:
-        """The InferenceModel of this name; else the one that serves the current version of the model of this name.
+        """Return the InferenceModel with this name, else the one that serves the current version of the model with this
+        name.
 
-        NotFound, also when nothing serves the model.
+        Raises NotFound, also if nothing serves the model.
         """
         try:
             await self.get("inferencemodels", name, namespace=namespace)
@@ -88,40 +90,41 @@ class Looking(Resources):
         return str(found[0]["id"])
 
     async def usage(self, *, namespace: str | None = None) -> dict[str, Any]:
-        """How what is served is doing: rates and latencies of the last ten seconds, queues, replicas, memory and CPU.
+        """Return the usage of served models: rates and latencies of the last ten seconds, queues, replicas, memory and
+        CPU.
 
-        Of one namespace, or of all that one may read; with the plane's own processes.
+        Covers one namespace, or all that the caller may read, and the plane's own processes.
         """
         return await self.request("GET", "/usage", params={"namespace": namespace}, timeout=5.0)
 
     async def usage_history(
         self, name: str | None = None, *, minutes: int = 10, namespace: str | None = None
     ) -> dict[str, Any]:
-        """How a model was doing, each version for itself: {"seconds", "columns", "series": [{"points"}]}.
+        """Return a model's usage over time, per version: {"seconds", "columns", "series": [{"points"}]}.
 
-        Points are 2 seconds apart for up to 10 minutes, else 30 seconds for up to 6 hours. Without a name, of those
-        models that were served last.
+        Points are 2 seconds apart for up to 10 minutes, else 30 seconds for up to 6 hours. Without a name, covers the
+        models served most recently.
         """
         params = {"name": name, "minutes": minutes, "namespace": namespace or self.namespace}
         return await self.request("GET", "/usage/history", params=params)
 
     async def graph(self, name: str, *, namespace: str | None = None) -> dict[str, Any]:
-        """A graph as it is now: {"nodes", "edges", …}, with what passed between them in the last ten seconds."""
-        return await self.request("GET", f"/graph/{escaped(name)}", params=self.within(namespace), timeout=5.0)
+        """Return a graph's current {"nodes", "edges", …}, with the traffic between them in the last ten seconds."""
+        return await self.request("GET", f"/graph/{escape(name)}", params=self.within(namespace), timeout=5.0)
 
     async def graph_state(self, name: str, *, user: str | None = None, namespace: str | None = None) -> dict[str, Any]:
-        """What the bandits of a graph have learnt, of all or of one user, and how well each version does at each node:
-        {"nodes": [{"arms"}], "quality"}."""
+        """Return what a graph's bandits have learned, overall or for one user, and how well each version does at each
+        node: {"nodes": [{"arms"}], "quality"}."""
         params = {**self.within(namespace), "user": user}
-        return await self.request("GET", f"/graph/{escaped(name)}/state", params=params)
+        return await self.request("GET", f"/graph/{escape(name)}/state", params=params)
 
     async def plane_metrics(self) -> str:
-        """The control API's metrics, as text for Prometheus."""
+        """Return the control API's metrics in the Prometheus text format."""
         return (await self._control.request("GET", "/metrics", timeout=5.0)).text
 
 
 def _up_to_place(text: str) -> tuple[str, str, str]:
-    """The lines before the last mark, what comes after it, and the place it tells."""
+    """Return the lines before the last mark, the text after it, and the mark's position."""
     told: list[str] = []
     pending: list[str] = []
     place = ""

@@ -1,4 +1,4 @@
-"""Monitors in the words of the /model API: one tool over all versions and jobs of a model."""
+"""Monitor calls of the /model API: one tool over all versions and jobs of a model."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import asyncio
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.session import Calls, escaped
+from mizzen.sdk.api.session import Calls, escape
 
 TIMEOUT: Final = 60.0
-"""Seconds for a tool to answer."""
+"""Seconds to wait for a tool to respond."""
 _PAUSE: Final = 0.1
 
 
 class Monitors(Calls):
     async def start_monitor(self, model: str, tool: str | None = None) -> dict[str, Any]:
-        """The monitor of a model, which is started when there is none: {"url", "tool", "ready", …}."""
+        """Return the monitor of a model, starting one if there is none: {"url", "tool", "ready", …}."""
         body = {"tool": tool} if tool else {}
         return await self.request("POST", _path(model), body=body, params=self.within())
 
     async def monitor(self, model: str) -> dict[str, Any]:
-        """NotFound when there is none."""
+        """Raises NotFound if there is none."""
         return await self.request("GET", _path(model), params=self.within())
 
     async def wait_monitor(
@@ -28,7 +28,7 @@ class Monitors(Calls):
         model: str,
         timeout: float = TIMEOUT,  # noqa: ASYNC109 - the caller's word
     ) -> dict[str, Any]:
-        """The monitor once its tool answers. DeadlineExceeded."""
+        """Wait until the tool responds, and return the monitor. Raises DeadlineExceeded."""
         seen = await self.monitor(model)
         try:
             async with asyncio.timeout(timeout):
@@ -43,11 +43,11 @@ class Monitors(Calls):
         return seen
 
     async def stop_monitor(self, model: str) -> None:
-        """Also when there is none."""
+        """Stop the monitor; does nothing if there is none."""
         await self._control.request("DELETE", _path(model), params=self.within())
 
     async def monitor_ticket(self, model: str) -> str:
-        """An address that opens the monitor in a browser: good once, and only for a minute."""
+        """Return an address that opens the monitor in a browser: valid once, for one minute."""
         return str((await self.request("POST", f"{_path(model)}/ticket", params=self.within()))["url"])
 
     async def scalars(
@@ -59,10 +59,11 @@ class Monitors(Calls):
         job: str | None = None,
         points: int | None = None,
     ) -> dict[str, Any]:
-        """What versions and jobs logged, by step, and how served versions do: {"tags", "series", "live"}."""
+        """Return the scalars that versions and jobs logged, by step, and those of served versions: {"tags", "series",
+        "live"}."""
         params = {"tag": tag, "version": version, "job": job, "points": points, **self.within()}
         return await self.request("GET", f"{_path(model)}/scalars", params=params)
 
 
 def _path(model: str) -> str:
-    return f"/model/{escaped(model)}/monitor"
+    return f"/model/{escape(model)}/monitor"

@@ -1,4 +1,4 @@
-"""The inference API: asking models, and whether they can be asked."""
+"""Calls of the inference API: predictions, feedback, metadata and readiness."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escaped
+from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ class Predictions(Calls):
         id: str | None = None,  # noqa: A002 - the protocol's word
         timeout_ms: int | None = None,
     ) -> Prediction:
-        """Ask a model (`iris`), a version of it (`iris:2`, `iris@prod`), or what is served by a name of its own.
+        """Call a model (`iris`), a version of it (`iris:2`, `iris@prod`), or a server by its own name.
 
-        `payload` says which inputs it understands.
+        `packaging.tensors` documents the accepted inputs.
         """
         from mizzen.sdk.packaging import tensors
 
@@ -40,17 +40,18 @@ class Predictions(Calls):
         id: str | None = None,  # noqa: A002
         timeout_ms: int | None = None,
     ) -> dict[str, Any]:
-        """As `predict`, with the V2 answer as it came. `inputs` may be the body of a V2 request."""
-        return await self._asked("infer", name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms)
+        """Predict, and return the V2 response unchanged. `inputs` may be the body of a V2 request."""
+        return await self._ask("infer", name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms)
 
     async def explain_graph(self, name: str, inputs: Any, *, timeout_ms: int | None = None) -> dict[str, Any]:
-        """Ask a graph, and be told what each of its nodes did: {"answer", "nodes", "taken", "routing", "took_ms"}.
+        """Call a graph and return what each node did: {"answer", "nodes", "taken", "routing", "took_ms"}.
 
-        Of a request that fails: {"error", "code"} in place of the answer. Conflict when it is no graph.
+        A request that fails has {"error", "code"} in place of the answer. Raises Conflict if the name is not that of a
+        graph.
         """
-        return await self._asked("explain", name, inputs, timeout_ms=timeout_ms)
+        return await self._ask("explain", name, inputs, timeout_ms=timeout_ms)
 
-    async def _asked(
+    async def _ask(
         self,
         verb: str,
         name: str,
@@ -68,16 +69,16 @@ class Predictions(Calls):
         if id is not None:
             extra["id"] = id
         if timeout_ms is not None:
-            extra["parameters"] = {"timeout": timeout_ms * 1000}  # V2 counts in microseconds
+            extra["parameters"] = {"timeout": timeout_ms * 1000}  # V2 uses microseconds
         if tensors.is_v2(inputs):
             both = {"parameters": {**(inputs.get("parameters") or {}), **extra.pop("parameters", {})}}
             return await self._post(verb, name, {**inputs, **extra, **(both if both["parameters"] else {})})
-        known = self._known().get(name)
+        known = self._signature_cache().get(name)
         try:
             body = {"inputs": tensors.encode(inputs, known if known is not None else await self._signature(name))}
             return await self._post(verb, name, body | extra)
         except errors.BadRequest:
-            # The signature kept may be that of a version that is no longer current.
+            # The cached signature may be that of a version that is no longer current.
             if known is None or known == (fresh := await self._signature(name)):
                 raise
             return await self._post(verb, name, {"inputs": tensors.encode(inputs, fresh)} | extra)
@@ -92,18 +93,18 @@ class Predictions(Calls):
         user: str | None = None,
         routing: str | None = None,
     ) -> dict[str, Any]:
-        """How well a request was answered: a reward from 0 to 1, or what the answer should have been. NotFound when
-        nothing is known of the request, Conflict when it was given other feedback before."""
+        """Report how good a prediction was: a reward from 0 to 1, or the expected answer. Raises NotFound if the
+        request is unknown, and Conflict if it already got different feedback."""
         said = {"id": id, "reward": reward, "truth": truth, "user": user, "routing": routing}
         body = {field: value for field, value in said.items() if value is not None}
         return await (await self.inference_api()).json("POST", f"{self._path(name)}/feedback", body=body)
 
     async def metadata(self, name: str) -> dict[str, Any]:
-        """What a model says of itself: versions, inputs and outputs."""
+        """Return a model's metadata: versions, inputs and outputs."""
         return await (await self.inference_api()).json("GET", self._path(name))
 
     async def answers(self, path: str) -> dict[str, Any] | None:
-        """What the inference API says at `path` to a fresh connection; None while it says no."""
+        """Return the inference API's response at `path` over a fresh connection; None for an error response."""
         inference = await self.inference_api()
         try:
             response = await inference.request("GET", path, fresh=True, timeout=5.0)
@@ -112,15 +113,15 @@ class Predictions(Calls):
         return dict(response.json()) if response.content else {}
 
     async def delay(self, name: str) -> str:
-        """Why a call of it would have to wait, such as for a replica that starts; empty when it would not."""
+        """Return why a call would have to wait, such as for a starting replica; empty if it would not."""
         return str((await self.answers(f"{self._path(name)}/ready") or {}).get("reason", ""))
 
     async def served(self) -> list[dict[str, Any]]:
-        """The names that the inference API answers for in this namespace: {"name", "version", "ready"} each."""
+        """List the names that the inference API serves in this namespace: {"name", "version", "ready"} each."""
         return list((await self.answers(f"{self._prefix}/v2/models") or {}).get("models", []))
 
     async def up(self) -> bool:
-        """Are both APIs ready to work?"""
+        """Return whether both APIs are ready."""
         try:
             await self._control.request("GET", "/readyz", fresh=True, timeout=5.0)
         except (errors.Unavailable, errors.DeadlineExceeded):
@@ -128,7 +129,7 @@ class Predictions(Calls):
         return await self.answers("/v2/health/ready") is not None
 
     async def metrics(self) -> str:
-        """The inference API's metrics, as text for Prometheus."""
+        """Return the inference API's metrics in the Prometheus text format."""
         return (await (await self.inference_api()).request("GET", "/metrics", timeout=5.0)).text
 
     async def inference_url(self, name: str | None = None) -> str:
@@ -140,23 +141,23 @@ class Predictions(Calls):
         return await api.json("POST", f"{self._path(name)}/{verb}", body=body, timeout=65.0)
 
     def _path(self, name: str) -> str:
-        """An alias stands where a version may."""
+        """An alias takes the place of a version."""
         said = references.parse(name)
         version = said.version or said.alias
-        return f"{self._prefix}/v2/models/{escaped(said.name)}" + (f"/versions/{escaped(version)}" if version else "")
+        return f"{self._prefix}/v2/models/{escape(said.name)}" + (f"/versions/{escape(version)}" if version else "")
 
     async def _signature(self, name: str) -> tuple[Tensor, ...]:
         from mizzen.sdk.packaging import tensors
 
-        signature = tensors.declared(await self.metadata(name))
-        self._known()[name] = signature
+        signature = tensors.inputs_of(await self.metadata(name))
+        self._signature_cache()[name] = signature
         return signature
 
-    def _known(self) -> dict[str, tuple[Tensor, ...]]:
-        """The signatures learnt so far."""
+    def _signature_cache(self) -> dict[str, tuple[Tensor, ...]]:
+        """The signatures fetched so far."""
         known: dict[str, tuple[Tensor, ...]] = self.__dict__.setdefault("_signatures", {})
         return known
 
     @property
     def _prefix(self) -> str:
-        return "" if self.namespace == DEFAULT_NAMESPACE else f"/ns/{escaped(self.namespace)}"
+        return "" if self.namespace == DEFAULT_NAMESPACE else f"/ns/{escape(self.namespace)}"

@@ -1,4 +1,4 @@
-"""The resource API: objects of every kind, by kind and name. `kind` is Model, model or models, in any case."""
+"""Calls of the resource API: objects of every kind. `kind` is Model, model or models, in any case."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ import asyncio
 import builtins
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import quote
 
 from mizzen import errors
-from mizzen.sdk.api.session import ROOT, Calls, escaped
+from mizzen.sdk.api.session import ROOT, Calls, escape
 from mizzen.sdk.connection.warnings import Warned
 
-if TYPE_CHECKING:
-    from mizzen.manifests.lint import Checked
-    from mizzen.sdk.operations.apply import Applied, Manifests
-
 ALL: Final = "*"
-"""As a namespace: every one."""
+"""Stands for all namespaces."""
 
 PAGE: Final = 500
 _PAUSE: Final = 0.05
 
 Selection = str | Mapping[str, str] | None
-"""A selector as Kubernetes writes it, or what must be equal."""
+"""A selector in Kubernetes syntax, or a map of labels that must be equal."""
 
 
 class Resources(Calls):
@@ -40,7 +36,8 @@ class Resources(Calls):
         page: int = PAGE,
         namespace: str | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """Each object of a kind, page by page. Expired when reading takes so long that a page's token is too old."""
+        """Yield each object of a kind, page by page. Raises Expired if reading takes so long that a page's token
+        expires."""
         async for listing in self._pages(kind, labels, fields, page, namespace):
             for item in listing["items"]:
                 yield item
@@ -54,7 +51,7 @@ class Resources(Calls):
         limit: int | None = None,
         namespace: str | None = None,
     ) -> dict[str, Any]:
-        """Objects of a kind, at most `limit`: {"items": […], "metadata": {"resourceVersion": …}}, pages joined."""
+        """List objects of a kind, at most `limit`: {"items": […], "metadata": {"resourceVersion": …}}, pages joined."""
         items: builtins.list[Any] = []
         listing: dict[str, Any] = {}
         async for listing in self._pages(kind, labels, fields, min(limit or PAGE, PAGE), namespace):
@@ -71,9 +68,9 @@ class Resources(Calls):
         assume: Sequence[str] = (),
         on_warning: Warned | None = None,
     ) -> dict[str, Any]:
-        """AlreadyExists. `assume`: for a dry run, what counts as being there already, each Kind/name."""
+        """Raises AlreadyExists. `assume`: for a dry run, objects to treat as existing, each Kind/name."""
         path = self.path(manifest["kind"], namespace=manifest["metadata"].get("namespace"))
-        params = _tried(assume) if dry_run else {}
+        params = _dry_run_query(assume) if dry_run else {}
         return await self.request("POST", path, body=manifest, params=params, on_warning=on_warning)
 
     async def replace(
@@ -84,47 +81,14 @@ class Resources(Calls):
         assume: Sequence[str] = (),
         on_warning: Warned | None = None,
     ) -> dict[str, Any]:
-        """Conflict when it names a `resourceVersion` that is no longer the object's. `assume` as for `create`."""
+        """Raises Conflict if it names an outdated `resourceVersion`. `assume` as for `create`."""
         metadata = manifest["metadata"]
         path = self.path(manifest["kind"], metadata["name"], namespace=metadata.get("namespace"))
-        params = _tried(assume) if dry_run else {}
+        params = _dry_run_query(assume) if dry_run else {}
         return await self.request("PUT", path, body=manifest, params=params, on_warning=on_warning)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         return await self.request("DELETE", self.path(kind, name, namespace=namespace))
-
-    async def apply(
-        self, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
-    ) -> builtins.list[Applied]:
-        """Create or update every object of a file, a folder, a YAML text or data.
-
-        All are tried first: Invalid (or what all have in common, such as Forbidden), with every fault, and nothing is
-        sent. They are sent, and told of, in an order in which each finds what it speaks of: models, versions, servers,
-        and so on. With `dry_run` nothing is written.
-        """
-        from mizzen.sdk.operations import apply as operations_apply
-
-        return await operations_apply.apply(
-            self, operations_apply.documents(manifests), dry_run=dry_run, namespace=namespace
-        )
-
-    async def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
-        """What `apply` would change, as a unified diff of YAML; empty when nothing."""
-        from mizzen.sdk.operations import apply as operations_apply
-
-        return await operations_apply.diff(self, operations_apply.documents(manifests), namespace=namespace)
-
-    def lint(self, manifests: Manifests) -> builtins.list[Checked]:
-        """What is wrong or odd with each object of a file, a folder, a YAML text or data. Asks no plane."""
-        from mizzen.sdk.operations import apply as operations_apply
-
-        return operations_apply.lint(manifests)
-
-    def explain(self, path: str) -> dict[str, Any]:
-        """What a kind is for and which fields it has, or what one field means (`model.track`). Asks no plane."""
-        from mizzen.kinds.schema import explain as schema_explain
-
-        return schema_explain.told(path)
 
     async def wait(
         self,
@@ -135,15 +99,16 @@ class Resources(Calls):
         *,
         namespace: str | None = None,
     ) -> dict[str, Any]:
-        """The object, once the condition holds for its present spec. DeadlineExceeded; Invalid when not accepted."""
+        """Wait until the condition holds for the present spec, and return the object. Raises DeadlineExceeded, or
+        Invalid if the spec is rejected."""
         said = "nothing yet"
-        resource = await self.get(kind, name, namespace=namespace)  # once, however little time there is
+        resource = await self.get(kind, name, namespace=namespace)  # at least once, however short the timeout
         try:
             async with asyncio.timeout(timeout):
                 while True:
                     if holds(resource, condition):
                         return resource
-                    if refused := _refused(resource):
+                    if refused := _refusal_of(resource):
                         raise errors.Invalid(f"{kind} {name} is not accepted: {refused}")
                     found = condition_of(resource, condition)
                     said = f"{found.get('reason')}: {found.get('message')}" if found else said
@@ -157,9 +122,9 @@ class Resources(Calls):
     async def watch(
         self, kind: str, since: str | None = None, *, labels: Selection = None, namespace: str | None = None
     ) -> AsyncIterator[dict[str, Any]]:
-        """{"type", "object"} for each change after `since`, for ever, through lost connections.
+        """Yield {"type", "object"} for each change after `since`, without end, across lost connections.
 
-        Without `since`, first ADDED for all there is. Expired when `since` is too old to go on from.
+        Without `since`, first ADDED for all existing objects. Raises Expired if `since` is too old to continue from.
         """
         if since is None:
             listing = await self.list(kind, labels=labels, namespace=namespace)
@@ -183,7 +148,7 @@ class Resources(Calls):
             await asyncio.sleep(0.1)
 
     async def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
-        """The specs of the Revisions of one object, oldest first. NotFound when there never was one."""
+        """Return the specs of an object's Revisions, oldest first. Raises NotFound if there never was one."""
         wanted = {"spec.kind": kind, "spec.name": name}
         found = [item["spec"] async for item in self.objects("revisions", fields=wanted, namespace=namespace)]
         if not found:
@@ -192,8 +157,8 @@ class Resources(Calls):
 
     def path(self, kind: str, name: str = "", *, namespace: str | None = None) -> str:
         space = namespace or self.namespace
-        within = "" if space == ALL else f"/namespaces/{escaped(space)}"
-        return f"{ROOT}{within}/{quote(plural(kind))}" + (f"/{escaped(name)}" if name else "")
+        within = "" if space == ALL else f"/namespaces/{escape(space)}"
+        return f"{ROOT}{within}/{quote(plural(kind))}" + (f"/{escape(name)}" if name else "")
 
     async def _pages(
         self, kind: str, labels: Selection, fields: Selection, limit: int, namespace: str | None
@@ -226,26 +191,26 @@ def plural(kind: str) -> str:
 
 
 def condition_of(resource: Mapping[str, Any], type_: str) -> Mapping[str, Any]:
-    """Empty when there is none."""
+    """Return the condition of this type; empty if there is none."""
     conditions = resource.get("status", {}).get("conditions") or ()
     return next((condition for condition in conditions if condition["type"] == type_), {})
 
 
 def holds(resource: Mapping[str, Any], condition: str) -> bool:
-    """Whether the condition is true of the spec as it is now."""
+    """Return whether the condition is true of the present spec."""
     found = condition_of(resource, condition)
     seen = found.get("observedGeneration") or resource["metadata"].get("generation", 0)
     return found.get("status") == "True" and seen >= resource["metadata"].get("generation", 0)
 
 
-def _refused(resource: Mapping[str, Any]) -> str:
-    """Why the spec as it is now cannot be worked with; empty when it can, or nobody has looked yet."""
+def _refusal_of(resource: Mapping[str, Any]) -> str:
+    """Return why the present spec was rejected; empty if it was not, or not yet checked."""
     found = condition_of(resource, "Accepted")
     current = found.get("observedGeneration", 0) >= resource["metadata"].get("generation", 0)
     return str(found.get("message") or found.get("reason")) if found.get("status") == "False" and current else ""
 
 
-def _tried(assume: Sequence[str]) -> dict[str, str | None]:
+def _dry_run_query(assume: Sequence[str]) -> dict[str, str | None]:
     return {"dryRun": "All", "assume": ",".join(assume) or None}
 
 

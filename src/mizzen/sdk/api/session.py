@@ -1,4 +1,4 @@
-"""What every part of the client stands on: one plane, one namespace, and requests to the plane's two APIs."""
+"""The base of all API calls: one plane, one namespace, and requests to the plane's two APIs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 from urllib.parse import quote
 
 from mizzen.sdk.connection import warnings
-from mizzen.sdk.connection.locate import Place
+from mizzen.sdk.connection.locate import PlaneAddress
 from mizzen.sdk.connection.transport import PATIENCE, Transport
 from mizzen.sdk.connection.warnings import Warned
 
@@ -16,11 +16,11 @@ DEFAULT_NAMESPACE: Final = "default"
 
 
 class Calls:
-    """Made and used on one event loop; `close` it, or use it as a context manager."""
+    """A session with one plane. Create and use it on one event loop; `close` it, or use it as a context manager."""
 
     def __init__(
         self,
-        place: Place,
+        place: PlaneAddress,
         *,
         namespace: str = DEFAULT_NAMESPACE,
         patience: float = PATIENCE,
@@ -50,19 +50,20 @@ class Calls:
             await self._inference.close()
 
     async def request(self, method: str, path: str, **more: Any) -> dict[str, Any]:
-        """Any call of the control API that answers JSON: `body`, `params` and `timeout` may be given."""
+        """Send a request to the control API and return the JSON response. `more` may hold `body`, `params` and
+        `timeout`."""
         return await self._control.json(method, path, **more)
 
     async def answer(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, Any]]:
-        """As `request`, with the number of the answer."""
+        """Send a request and return the status code and the JSON response."""
         return await self._control.answer(method, path, **more)
 
     def warn(self, text: str) -> None:
-        """Something odd, told as the plane's own warnings are."""
+        """Emit a warning in the same way as the plane's own warnings."""
         self._on_warning(text)
 
     def within(self, namespace: str | None = None) -> dict[str, str]:
-        """The namespace as a parameter of the paths that name none."""
+        """Return the namespace as a query parameter, for paths that do not contain one."""
         wanted = namespace or self.namespace
         return {} if wanted == DEFAULT_NAMESPACE else {"namespace": wanted}
 
@@ -76,6 +77,6 @@ class Calls:
         return self._inference
 
 
-def escaped(name: str | int) -> str:
-    """As one segment of a path."""
+def escape(name: str | int) -> str:
+    """Escape a name as one path segment."""
     return quote(str(name), safe="")

@@ -1,7 +1,6 @@
-"""Finding a plane: an address given, else MIZZEN_URL, else the data dir of a plane on this machine.
+"""Locating a plane: an explicit address, else MIZZEN_URL, else the data dir of a plane on this machine.
 
-The CLI and the SDK keep nothing of their own: which plane and which token is all they know, and it is found here anew
-each time.
+The CLI and the SDK store no state. All they need is the plane's address and token, which are looked up here each time.
 """
 
 from __future__ import annotations
@@ -23,23 +22,23 @@ _ONE_LINE: Final = "look at MIZZEN_TOKEN, or what was given: it must be the one 
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a plane is, and the token that opens it."""
+class PlaneAddress:
+    """The address of a plane, and its token."""
 
     control_url: str
     inference_url: str | None
-    """None: only the control API's address is known; it tells the other."""
+    """None: only the control API's address is known; the client asks it for this one."""
     token: str | None
     data_dir: Path | None = None
     hint: str = ""
-    """What to do when nothing answers there."""
+    """A hint for when nothing answers at this address."""
     tls_url: str | None = None
-    """Of the control API with TLS, as the certificate there names it. None: only the control API's address is known,
-    or whoever started the plane knew of no TLS."""
+    """The control API's TLS address, as its certificate names it. None: only the plain address is known, or the plane
+    was started without TLS."""
     grpc_address: str | None = None
-    """Host and port of the inference API over gRPC. None, likewise: it is not known, or there is none."""
+    """Host and port of the inference API over gRPC. None: it is unknown, or there is none."""
     token_from: str = ""
-    """Where the token was found, when nobody gave it."""
+    """Where the token was found, if the caller did not pass it."""
 
 
 def find(
@@ -48,10 +47,10 @@ def find(
     *,
     data_dir: str | Path | None = None,
     environ: Mapping[str, str] = os.environ,
-) -> Place:
-    """The plane meant: by `url`, by `data_dir`, by MIZZEN_URL, by MIZZEN_DATA_DIR, or in ./.mizzen. Unavailable."""
+) -> PlaneAddress:
+    """Locate the plane by `url`, `data_dir`, MIZZEN_URL, MIZZEN_DATA_DIR, or in ./.mizzen. Raises Unavailable."""
     found = "" if token else _VARIABLE
-    token = cleaned(token or environ.get(_VARIABLE))
+    token = clean_token(token or environ.get(_VARIABLE))
     if url is None and data_dir is None:
         url = environ.get("MIZZEN_URL")
     if url is None:
@@ -62,11 +61,12 @@ def find(
             f"'{url}' is no address of a plane", hint="write it as http://127.0.0.1:8470, say, in MIZZEN_URL"
         )
     hint = f"is the plane at {url} running? MIZZEN_URL says which one to use"
-    return Place(url.rstrip("/"), None, token, hint=hint, token_from=found)
+    return PlaneAddress(url.rstrip("/"), None, token, hint=hint, token_from=found)
 
 
-def cleaned(token: str | None) -> str | None:
-    """Without what files and shells leave around it. BadRequest, which never shows it, when no header can carry it."""
+def clean_token(token: str | None) -> str | None:
+    """Strip what files and shells add around a token. Raises BadRequest, without the token, if a header cannot carry
+    it."""
     token = (token or "").strip()
     if "\n" in token or "\r" in token:
         raise errors.BadRequest("the token holds a line break", hint=_ONE_LINE)
@@ -79,31 +79,32 @@ def data_dir_of(given: str | Path | None, environ: Mapping[str, str] = os.enviro
     return Path(given or environ.get("MIZZEN_DATA_DIR") or DEFAULT_DATA_DIR)
 
 
-def in_data_dir(data_dir: Path, token: str | None = None) -> Place:
-    """The plane that runs in this data dir. Unavailable when none does."""
+def in_data_dir(data_dir: Path, token: str | None = None) -> PlaneAddress:
+    """Return the plane that runs in this data dir. Raises Unavailable if none does."""
     hint = start_hint(data_dir)
     info = _info(data_dir)
     if info is None:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
     control_url, inference_url = urls(info)
-    token = cleaned(token)
+    token = clean_token(token)
     if token is not None:
-        return Place(control_url, inference_url, token, data_dir, hint, _tls_url(info), _grpc_address(info))
+        return PlaneAddress(control_url, inference_url, token, data_dir, hint, _tls_url(info), _grpc_address(info))
     file = data_dir / "admin-token"
-    found = cleaned(_token(file))
-    return Place(
+    found = clean_token(_token(file))
+    return PlaneAddress(
         control_url, inference_url, found, data_dir, hint, _tls_url(info), _grpc_address(info), token_from=str(file)
     )
 
 
 def running(data_dir: Path) -> bool:
-    """Whether a plane runs there and will go on; waits some seconds while that is unsure."""
-    with _explained():
-        return launch.settled(Home.of(data_dir)) is not None
+    """Return whether a plane runs there and will keep running; waits some seconds while that is uncertain."""
+    with _explain_errors():
+        return launch.wait_until_settled(Home.of(data_dir)) is not None
 
 
 def urls(info: Mapping[str, Any]) -> tuple[str, str]:
-    """Of the control and the inference API, from what a living supervisor says. Unavailable when it has none."""
+    """Return the URLs of the control and inference API that a live supervisor reports. Raises Unavailable if it has
+    none."""
     try:
         listeners = info["listeners"]
         secured = _https(listeners.get("inference-tls"))
@@ -115,7 +116,7 @@ def urls(info: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def authority(data_dir: Path) -> str:
-    """The certificate (PEM) of the CA that vouches for the plane's TLS address. Unavailable, Forbidden."""
+    """Return the CA certificate (PEM) for the plane's TLS address. Raises Unavailable, Forbidden."""
     file = data_dir / "tls" / "ca.pem"
     try:
         return file.read_text()
@@ -142,17 +143,17 @@ def _token(file: Path) -> str | None:
 
 
 def _info(data_dir: Path) -> Mapping[str, Any] | None:
-    """What the living supervisor says; None when there is none.
+    """Return the live supervisor's report; None if there is none.
 
-    One that was killed is waited for while it is being brought back. The word it left behind is not taken: whoever has
-    its ports now would be sent the admin's token.
+    If the supervisor was killed, this waits while it is restarted. The report it left behind is not used: another
+    process may have its ports by now, and would receive the admin's token.
     """
-    with _explained():
+    with _explain_errors():
         return launch.alive_or_revived(Home.of(data_dir))
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explain_errors() -> Iterator[None]:
     try:
         yield
     except UnusableHome as error:
@@ -166,13 +167,13 @@ def _tls_url(info: Mapping[str, Any]) -> str | None:
 def _https(listener: Mapping[str, Any] | None) -> str | None:
     if listener is None:
         return None
-    # No certificate names 'all addresses'.
+    # Certificates do not name 'all addresses'.
     everywhere = listener["host"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
     return _url({**listener, "host": "localhost"} if everywhere else listener, "https")
 
 
 def _grpc_address(info: Mapping[str, Any]) -> str | None:
-    """As clients of gRPC write it, without a scheme."""
+    """Return the address in the form gRPC clients use, without a scheme."""
     listeners = info["listeners"]
     secured = _https(listeners.get("grpc-tls"))
     if secured is None:

@@ -1,4 +1,4 @@
-"""Coming to a plane: starting one, or connecting to one that runs. And the public names of the package."""
+"""Starting a plane, or connecting to a running one; and the public names of the package."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _START_SETTINGS: Final = ("host", "port", "inference_port", "grpc_port", "tls_po
 def start(dir: str | Path | None = None, *, detach: bool = False, **settings: Any) -> Plane:  # noqa: A002
     """Start a plane in the data dir `dir` (default .mizzen) and connect to it.
 
-    It ends with this process, unless `detach`. A plane that already runs there is only connected to. Settings are the
-    flags of `mizzen up`: host, port, inference_port, grpc_port, tls_port, inference_tls, gateways; port=0 picks a free
-    one.
+    It ends with this process, unless `detach`. If a plane already runs there, this only connects to it. Settings are
+    the flags of `mizzen up`: host, port, inference_port, grpc_port, tls_port, inference_tls, gateways; port=0 picks a
+    free one.
     """
     unknown = [name for name in settings if name not in _START_SETTINGS]
     if unknown:
@@ -57,12 +57,12 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
 
 
 def connect(url: str | None = None, token: str | None = None, *, namespace: str = DEFAULT_NAMESPACE) -> Plane:
-    """Connect to a running plane: at `url`, else where MIZZEN_URL says, else on this machine by its data dir."""
+    """Connect to a running plane: at `url`, else at MIZZEN_URL, else on this machine by its data dir."""
     return Plane(locate.find(url, token), namespace=namespace)
 
 
 def _start_failure(stderr: str) -> errors.MizzenError:
-    """What `mizzen up` printed, as the error it was."""
+    """Turn the output of `mizzen up` into the error it reports."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     said = {key: text for key, _, text in (line.partition(": ") for line in lines) if key in ("error", "hint")}
     return errors.Unavailable(

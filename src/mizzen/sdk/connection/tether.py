@@ -1,4 +1,5 @@
-"""A tether that survives its supervisor: when that is killed and brought back, the new one is tied to, too."""
+"""A tether that survives its supervisor: if the supervisor is killed and restarted, it ties this process to the new
+one."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from mizzen.supervisor.client import SupervisorGone, Tether
 from mizzen.supervisor.data_dir import Home
 
 REVIVAL: Final = 10.0
-"""Seconds a killed supervisor may take to be brought back, before it is given up for lost."""
+"""Seconds to wait for a killed supervisor to be restarted, before it counts as lost."""
 
 _LOOK: Final = 0.1
-"""Seconds that `release` waits at most for the thread."""
+"""Maximum seconds that `release` waits for the thread."""
 
 
 class KeptTether:
-    """While this process lives and has not let go, the plane lives no longer than it. Raises SupervisorGone."""
+    """Ends the plane when this process ends, unless released before. Raises SupervisorGone."""
 
     def __init__(self, home: Home) -> None:
         self.ended = threading.Event()
-        """Set when the plane was stopped, or its supervisor was lost for longer than REVIVAL."""
+        """`ended` is set when the plane was stopped, or its supervisor was lost for longer than REVIVAL."""
         self.lost = False
         self._home = home
         self._letting_go = threading.Event()
@@ -30,7 +31,7 @@ class KeptTether:
         self._thread.start()
 
     def release(self) -> None:
-        """Let go without ending the plane. `ended` is set when it had ended before."""
+        """Release the tether without ending the plane. `ended` is set if the plane had ended before."""
         self._letting_go.set()
         self._thread.join()
         while not self.ended.is_set():
@@ -38,7 +39,7 @@ class KeptTether:
                 self._tether.untether()
                 break
             except SupervisorGone:
-                # A supervisor that is brought back awaits the tether of its predecessor: only a word ends that.
+                # A restarted supervisor waits for the tether of its predecessor: only a message ends that wait.
                 self._tie_again_or_end()
         self._tether.close()
 

@@ -1,4 +1,4 @@
-"""Times as people write them: 2026-01-31T12:00:00Z, 2026-01-31, or how long ago: 10m, 2h, 3d."""
+"""Parsing times as people write them: 2026-01-31T12:00:00Z, 2026-01-31, or an age: 10m, 2h, 3d."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Final
 
 _AGO: Final = re.compile(r"(\d{1,9})\s*(s|m|h|d|w)")
 _AHEAD: Final = timedelta(minutes=1)
-"""How much later it may be where a time was read from."""
+"""Tolerated clock difference to the machine that a time was read from."""
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse(text: str, now: datetime | None = None) -> datetime:
-    """A time that has been, in UTC; one without a zone is taken for local time. ValueError says how to write one."""
+    """Parse a past time to UTC; without a zone it is local time. Raises ValueError, which says how to write one."""
     ago, now = _AGO.fullmatch(text.strip()), now or datetime.now(UTC)
     try:
         if ago:

@@ -1,7 +1,7 @@
-"""Who vouches for a plane that is asked over https: the authorities of the system, or of `SSL_CERT_FILE`.
+"""TLS trust for a plane's https address: the authorities of the system, or of `SSL_CERT_FILE`.
 
-A plane has a CA of its own, which no system knows: whoever asks there says where its certificate is. Who finds a plane
-by its data dir has it from there.
+A plane has its own CA, which systems do not know: a remote caller must say where its certificate is. A caller that
+finds the plane by its data dir reads the certificate there.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import httpx2
 from mizzen import errors
 
 GIVEN: Final = "given.pem"
-"""In the folder `tls` of a data dir: the certificate that somebody else made for the inference API."""
+"""In the folder `tls` of a data dir: the certificate that an admin provided for the inference API."""
 _VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 _HINT: Final = "a plane has a CA of its own: set SSL_CERT_FILE to the tls/ca.pem of its data dir, or to a copy of it"
 _OTHER_NAME: Final = (62, 64)
-"""OpenSSL's numbers for a certificate of another host name or another IP address."""
+"""OpenSSL's error codes for a certificate of another host name or another IP address."""
 
 
 def for_url(url: str, data_dir: Path | None = None) -> ssl.SSLContext | bool:
-    """False where none is needed: reading them takes longer than most calls. BadRequest. `data_dir`: of a plane on this
-    machine, which vouches for itself."""
+    """Return the TLS context for a URL; False where none is needed, since loading it takes longer than most calls.
+    `data_dir`: that of a plane on this machine, whose own certificate is trusted. Raises BadRequest."""
     if not url.startswith("https:"):
         return False
     if data_dir is not None:
@@ -39,11 +39,11 @@ def for_url(url: str, data_dir: Path | None = None) -> ssl.SSLContext | bool:
 
 
 def _own(folder: Path) -> ssl.SSLContext:
-    """What the plane of this folder shows, and nothing else. Unavailable."""
+    """Trust only the certificate of the plane in this folder. Raises Unavailable."""
     try:
         if not (given := folder / GIVEN).exists():
             return ssl.create_default_context(cafile=str(folder / "ca.pem"))
-        # The very certificate, by whatever name it is reached here: it need not name this machine's own address.
+        # Pin this exact certificate under any name: it need not name this machine's own address.
         trusted = ssl.create_default_context(cadata=_first(given.read_text()))
     except (OSError, ValueError) as error:
         raise errors.Unavailable(
@@ -55,17 +55,17 @@ def _own(folder: Path) -> ssl.SSLContext:
 
 
 def _first(certificates: str) -> str:
-    """That of the server; who signed it may have signed others."""
+    """Return the server's own certificate; its issuer may have signed others."""
     end = "-----END CERTIFICATE-----"
     return certificates[: certificates.index(end) + len(end)]
 
 
-def untrusted(error: Exception) -> bool:
-    """Was a connection given up because of the other side's certificate?"""
+def is_untrusted(error: Exception) -> bool:
+    """Return whether a connection failed because of the peer's certificate."""
     return any(True for _ in _faults(error))
 
 
-def explained(url: str, error: Exception) -> errors.MizzenError:
+def explain(url: str, error: Exception) -> errors.MizzenError:
     fault = next(_faults(error))
     other = fault.verify_code in _OTHER_NAME
     hint = "use an address that the certificate names; 'mizzen status' tells one" if other else _HINT
@@ -73,7 +73,7 @@ def explained(url: str, error: Exception) -> errors.MizzenError:
 
 
 def _faults(error: BaseException | None) -> Iterator[ssl.SSLCertVerificationError]:
-    """The HTTP library hides it behind errors of its own."""
+    """Find certificate errors, which the HTTP library wraps in its own."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             yield error

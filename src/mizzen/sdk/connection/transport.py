@@ -1,7 +1,7 @@
-"""HTTP to one plane: bearer token, retries that cannot do harm, and answers turned into the classes of mizzen.errors.
+"""HTTP to one plane: bearer token, safe retries, and error responses turned into the classes of mizzen.errors.
 
-A request that could not connect was never sent, so it is tried again whatever its method; a request that was cut off
-is tried again only when it is a read. Both end after `PATIENCE` seconds, enough for a killed plane to come back.
+A request that could not connect was never sent, so it is retried whatever its method. A request that was cut off is
+retried only if it is a read. Retries end after `PATIENCE` seconds, enough for a killed plane to restart.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from mizzen import __version__, errors
+from mizzen import errors
 from mizzen.sdk.connection import locate, tls_trust, warnings
 from mizzen.sdk.connection.warnings import Warned
+from mizzen.version import VERSION
 
 PATIENCE: Final = 3.0
-"""Seconds for which a broken connection is tried again."""
+"""Seconds for which a broken connection is retried."""
 
 _PAUSE: Final = 0.1
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
-# Answers of the inference API, and of what may stand in front of a plane, carry no reason: the number must do.
+# Responses of the inference API, and of proxies in front of a plane, carry no reason: map the status code.
 _BY_NUMBER: Final[Mapping[int, type[errors.MizzenError]]] = {
     400: errors.BadRequest,
     401: errors.Unauthenticated,
@@ -47,7 +48,7 @@ _BY_NUMBER: Final[Mapping[int, type[errors.MizzenError]]] = {
 
 
 class Transport:
-    """Requests to one base URL. Made and used on one event loop."""
+    """Requests to one base URL. Create and use it on one event loop."""
 
     def __init__(
         self,
@@ -61,24 +62,24 @@ class Transport:
         token_from: str = "",
         data_dir: Path | None = None,
     ) -> None:
-        """`control`: it must be the control API that answers. `token_from`: where the token was found, if it was.
-        `data_dir`: of a plane on this machine."""
+        """`control`: the peer must be a control API. `token_from`: where the token was found, if it was looked up.
+        `data_dir`: that of a plane on this machine."""
         self.url = url.rstrip("/")
         self._is_control = control
         self._token_from = token_from if token else ""
         self._hint = hint
         self._patience = patience
         self._on_warning = on_warning
-        token = locate.cleaned(token)
-        # By its name the plane knows whose the fields are that are written with it.
-        headers = {"user-agent": f"mizzen/{__version__}", **({"authorization": f"Bearer {token}"} if token else {})}
+        token = locate.clean_token(token)
+        # The plane uses this name as the field manager of the fields written with it.
+        headers = {"user-agent": f"mizzen/{VERSION}", **({"authorization": f"Bearer {token}"} if token else {})}
         try:
             self._http = httpx2.AsyncClient(
                 base_url=self.url,
                 headers=headers,
                 timeout=30.0,
                 verify=tls_trust.for_url(self.url, data_dir),
-                # A proxy from the environment has no business between us and a plane on this machine.
+                # Do not use a proxy from the environment for a plane on this machine.
                 trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
             )
         except (httpx2.InvalidURL, ValueError) as error:
@@ -100,10 +101,10 @@ class Transport:
         on_warning: Warned | None = None,
         repeatable: bool = False,
     ) -> httpx2.Response:
-        """The answer when it is a success; else the error it carries. `fresh` asks over a connection of its own.
+        """Return the response, or raise the error it carries. `fresh` uses a new connection.
 
-        The body is sent as JSON; bytes are sent as they are. `on_warning`: who is told in place of whoever usually is.
-        `repeatable`: asking twice does no more than asking once, as with a key that makes it one.
+        The body is sent as JSON; bytes are sent unchanged. `on_warning` is called instead of the default handler.
+        `repeatable`: the request is idempotent, for example through a key.
         """
         request = self._build(method, path, body, params, timeout, fresh=fresh)
         request.headers.update(headers or {})
@@ -127,9 +128,9 @@ class Transport:
         return (await self.answer(method, path, **more))[1]
 
     async def answer(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, Any]]:
-        """With the number: 200 or 201 may tell whether something is new."""
+        """Return the status code and the response: 200 or 201 may tell whether an object is new."""
         response = await self.request(method, path, **more)
-        answer = _decoded(response.content)
+        answer = _decode(response.content)
         if answer is None:
             raise errors.MizzenError(
                 f"{self.url}{path} answered something that is no JSON object", hint="is this a Mizzen plane?"
@@ -140,7 +141,7 @@ class Transport:
     async def stream(
         self, path: str, params: Mapping[str, Any], *, idle: float | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """A GET whose answer is read while it comes; `idle` limits the silence within it, None allows any."""
+        """Stream the response of a GET; `idle` limits the silence within it, None allows any."""
         request = self._build("GET", path, None, params, None)
         request.extensions["timeout"] = httpx2.Timeout(30.0, read=idle).as_dict()
         try:
@@ -183,8 +184,8 @@ class Transport:
         )
 
     def _failure(self, code: int, body: bytes) -> errors.MizzenError:
-        if self._is_control and code == 404 and set(_decoded(body) or ()) == {"error"}:
-            # The control API says so with a Status.
+        if self._is_control and code == 404 and set(_decode(body) or ()) == {"error"}:
+            # The control API sends a Status.
             return errors.BadRequest(
                 f"{self.url} is the inference API of a plane, not its control API",
                 hint="set MIZZEN_URL to the control API, such as http://127.0.0.1:8470; 'mizzen status' tells both",
@@ -195,14 +196,14 @@ class Transport:
         return error
 
     def _explain(self, error: Exception) -> errors.MizzenError:
-        if tls_trust.untrusted(error):
-            return tls_trust.explained(self.url, error)
+        if tls_trust.is_untrusted(error):
+            return tls_trust.explain(self.url, error)
         if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
             return errors.Unavailable(f"nothing answers at {self.url}", hint=self._hint)
         if isinstance(error, httpx2.TimeoutException):
             return errors.DeadlineExceeded(f"{self.url} took too long to answer")
         if isinstance(error, httpx2.ProtocolError):
-            # Its text may quote headers, and one of ours is the token.
+            # Its text may quote headers, one of which holds the token.
             return errors.Unavailable(f"{self.url} broke off, or answered what is no HTTP", hint=self._hint)
         return errors.Unavailable(
             f"the connection to {self.url} broke: {str(error) or type(error).__name__}", hint=self._hint
@@ -210,8 +211,8 @@ class Transport:
 
 
 def failure(code: int, body: bytes) -> errors.MizzenError:
-    """The error an answer carries: a Status of the control API, or the inference API's {"error": …}."""
-    answer = _decoded(body) or {}
+    """Return the error a response carries: a Status of the control API, or the inference API's {"error": …}."""
+    answer = _decode(body) or {}
     unlisted = errors.ModelFailed if "error" in answer else errors.MizzenError
     kind = errors.FAMILY.get(str(answer.get("reason"))) or _BY_NUMBER.get(code, unlisted)
     message = answer.get("message") or answer.get("error") or body.decode(errors="replace").strip()[:500]
@@ -226,18 +227,18 @@ def failure(code: int, body: bytes) -> errors.MizzenError:
 
 
 def error_of(code: int, text: str) -> errors.MizzenError:
-    """What the inference API means by a code and a text, where they come within an answer."""
+    """Return the error for a code and a text that the inference API put inside a response."""
     return failure(code, json.dumps({"error": text}).encode())
 
 
 def _harmless(error: Exception, method: str) -> bool:
-    """May this be tried again? Nothing was sent, or asking twice changes nothing."""
+    """Return whether a retry is safe: nothing was sent, or sending it twice changes nothing."""
     if isinstance(error, httpx2.ConnectError):
-        return not tls_trust.untrusted(error)  # who is not trusted now is not trusted in a second
+        return not tls_trust.is_untrusted(error)  # an untrusted peer will not be trusted in a second
     return method == "GET" and isinstance(error, httpx2.NetworkError | httpx2.RemoteProtocolError)
 
 
-def _decoded(body: bytes) -> dict[str, Any] | None:
+def _decode(body: bytes) -> dict[str, Any] | None:
     try:
         answer = json.loads(body)
     except ValueError:

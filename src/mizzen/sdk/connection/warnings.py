@@ -1,4 +1,4 @@
-"""What a plane found odd, and took nevertheless: `Warning` headers, as Python's warnings."""
+"""A plane's warnings: `Warning` headers of accepted requests, as Python warnings."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 Warned: TypeAlias = Callable[[str], None]
-"""Told each warning of an answer."""
+"""Called with each warning of a response."""
 
 _HEADER: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class MizzenWarning(UserWarning):
-    """A plane took what was sent and found something odd with it: `spec.route: …`."""
+    """The plane accepted a request but warns about it: `spec.route: …`."""
 
 
 def as_python(text: str) -> None:
@@ -22,6 +22,6 @@ def as_python(text: str) -> None:
 
 
 def texts(headers: Iterable[str]) -> list[str]:
-    """The warnings in the values of `Warning` headers, several of which may stand in one."""
+    """Return the warnings in the values of `Warning` headers; one header may hold several."""
     found = (match for header in headers for match in _HEADER.findall(header))
     return list(dict.fromkeys(re.sub(r"\\(.)", r"\1", text) for text in found))

@@ -1,4 +1,4 @@
-"""The objects users hold: a model, a graph, a job, a monitor, synchronous over an event loop in a thread.
+"""Handles for users: a model, a graph, a job and a monitor, synchronous over an event loop in a thread.
 
 They call `sdk.api` and `sdk.operations`, and add no behavior.
 """

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mizzen.sdk.handles.plane_protocol import SynchronousPlane
     from mizzen.sdk.packaging.tensors import Prediction
-    from mizzen.sdk.sync import Plane
 
 
 class Graph:
-    """One graph of a plane, by name. It need not exist yet: `Plane.apply` makes one."""
+    """One graph of a plane, by name. It need not exist yet: `Plane.apply` creates one."""
 
-    def __init__(self, plane: Plane, name: str) -> None:
+    def __init__(self, plane: SynchronousPlane, name: str) -> None:
         self.plane = plane
         self.name = name
 
@@ -20,20 +20,21 @@ class Graph:
         return f"<mizzen.Graph {self.name}>"
 
     def show(self) -> dict[str, Any]:
-        """Its nodes and edges, with what passed between them in the last ten seconds. NotFound."""
+        """Return its nodes and edges, with the traffic between them in the last ten seconds. Raises NotFound."""
         return self.plane.run(self.plane.calls.graph(self.name))
 
     def state(self, user: str | None = None) -> dict[str, Any]:
-        """What its bandits have learnt, of all or of one user, and how well each version does at each node."""
+        """Return what its bandits have learned, overall or for one user, and how well each version does at each
+        node."""
         return self.plane.run(self.plane.calls.graph_state(self.name, user=user))
 
     def predict(self, inputs: Any, *, timeout_ms: int | None = None) -> Prediction:
-        """Ask it; see `Plane.predict`."""
+        """Call the graph; see `Plane.predict`."""
         return self.plane.predict(self.name, inputs, timeout_ms=timeout_ms)
 
     def explain(self, inputs: Any, *, timeout_ms: int | None = None) -> dict[str, Any]:
-        """Ask it, and be told what each of its nodes did: answer, nodes, taken, routing, took_ms. NotFound, Conflict.
+        """Call the graph and return what each node did: answer, nodes, taken, routing, took_ms.
 
-        Of a request that fails there are `error` and `code` in place of the answer.
+        A request that fails has `error` and `code` in place of the answer. Raises NotFound, Conflict.
         """
         return self.plane.run(self.plane.calls.explain_graph(self.name, inputs, timeout_ms=timeout_ms))

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mizzen.sdk.api.jobs import JobRef
+    from mizzen.sdk.handles.plane_protocol import SynchronousPlane
     from mizzen.sdk.operations.train import Look
-    from mizzen.sdk.sync import Plane
 
 
 class Job:
-    """One job set, as `Model.train` starts it or `Plane.job` finds it."""
+    """One job set, as returned by `Model.train` or `Plane.job`."""
 
-    def __init__(self, plane: Plane, ref: JobRef) -> None:
+    def __init__(self, plane: SynchronousPlane, ref: JobRef) -> None:
         self.plane = plane
         self._ref = ref
 
@@ -24,17 +24,17 @@ class Job:
 
     @property
     def id(self) -> str:
-        """What it is called everywhere."""
+        """Its id, the same in the API, the CLI and the logs."""
         return self._ref.id
 
     @property
     def model(self) -> str:
-        """The model that is trained."""
+        """The model it trains."""
         return self._ref.model
 
     @property
     def version(self) -> str:
-        """The version whose code runs; empty when it runs none."""
+        """The version whose code runs; empty for a command without a version."""
         return self._ref.version
 
     @property
@@ -44,22 +44,24 @@ class Job:
 
     @property
     def progress(self) -> dict[str, Any]:
-        """What the code reported last: step, total, metrics, message; and `eta_seconds`. Empty before it has."""
+        """The last progress that the code reported: step, total, metrics, message; and `eta_seconds`. Empty before the
+        first report."""
         return dict(self.describe().get("progress") or {})
 
     @property
     def checkpoints(self) -> list[dict[str, Any]]:
-        """What it saved and is kept, newest first: checkpoint_id, uri, name, step, metrics, sha256, created."""
+        """Its retained checkpoints, newest first: checkpoint_id, uri, name, step, metrics, sha256, created."""
         return self.plane.run(self.plane.calls.checkpoints(self._ref))
 
     def describe(self) -> dict[str, Any]:
-        """Conditions, replicas, times, progress, and what came of it. NotFound."""
+        """Return its conditions, replicas, times, progress and outcome. Raises NotFound."""
         return self.plane.run(self.plane.calls.job(self._ref))
 
     def wait(self, timeout: float | None = None, *, look: Look | None = None) -> Job:
-        """Until it has succeeded; itself. `look` is called with `describe()` as it goes on.
+        """Wait until the job has succeeded, and return it. Each poll calls `look` with `describe()`.
 
-        TrainingFailed, with the reason and what it printed last; DeadlineExceeded, and it goes on.
+        Raises TrainingFailed, with the reason and the last lines of the log; or DeadlineExceeded, while the job keeps
+        running.
         """
         self.plane.run(self.plane.calls.wait_job(self._ref, timeout, look))
         return self
@@ -67,39 +69,40 @@ class Job:
     def logs(
         self, follow: bool = False, tail: int | None = None, *, since: str | None = None, replica: str | None = None
     ) -> Iterator[str]:
-        """What its replicas printed, in pieces of whole lines that begin with `[replica]`; with `follow`, until it has
-        ended. `since`: an ISO time, or so long ago: `10m`."""
+        """Yield the replicas' output in chunks of whole lines that begin with `[replica]`; with `follow`, until the job
+        has ended. `since` is an ISO time or an age: `10m`."""
         found = self.plane.calls.job_logs(self._ref, follow=follow, tail=tail, since=since, replica=replica)
         return self.plane.iterate(found)
 
     def stop(self, *, wait: bool = True) -> None:
-        """End it. Logs and checkpoints stay."""
+        """Stop the job. Logs and checkpoints stay."""
         self.plane.run(self.plane.calls.stop_job(self._ref, wait=wait))
 
     def suspend(self) -> None:
-        """Stop its replicas until `resume`. Conflict when it has ended."""
+        """Stop its replicas until `resume`. Raises Conflict if the job has ended."""
         self.plane.run(self.plane.calls.suspend_job(self._ref))
 
     def resume(self) -> None:
-        """Let it go on from what it saved. Conflict when it has ended."""
+        """Resume from the last checkpoint. Raises Conflict if the job has ended."""
         self.plane.run(self.plane.calls.resume_job(self._ref))
 
     def serve(self, checkpoint: str | None = None, replicas: int = 1) -> str:
-        """Serve what it saved last, or the checkpoint with this id, and wait until that is ready. The name of its
-        server; `Model.promote` makes the version current. Conflict when it saved nothing."""
+        """Serve its last checkpoint, or the one with this id, wait until it is ready, and return the server's name.
+        `Model.promote` makes the version current. Raises Conflict if the job has no checkpoint."""
 
-        async def served() -> str:
+        async def serve_and_wait() -> str:
             server = await self.plane.calls.serve_job(self._ref, checkpoint, replicas)
             await self.plane.calls.wait_ready(server)
             return server
 
-        return self.plane.run(served())
+        return self.plane.run(serve_and_wait())
 
     def fetch(self, checkpoint: str, folder: str | Path) -> Path:
-        """Put the files of a checkpoint into a folder, which is made. AlreadyExists for a file in the way."""
+        """Download a checkpoint into a folder, which is created. Raises AlreadyExists if a file would be
+        overwritten."""
         return self.plane.run(self.plane.calls.fetch_checkpoint(self._ref, checkpoint, folder))
 
     def trust(self, checkpoint: str) -> None:
-        """Vouch for a checkpoint of a job that somebody else started, so that it may be served even if it is a pickle.
-        Needs `admin` on the model."""
+        """Trust a checkpoint of another user's job, so that it may be served even if it is a pickle. Needs `admin` on
+        the model."""
         self.plane.run(self.plane.calls.trust_checkpoint(self._ref, checkpoint))

@@ -1,4 +1,4 @@
-"""One event loop in a background thread, for callers that have none of their own, or (in a notebook) a busy one."""
+"""An event loop in a background thread, for callers without one or (in a notebook) with a busy one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for the result. An interrupt (Ctrl-C) here cancels the work there."""
+        """Run a coroutine and return its result. An interrupt (Ctrl-C) here cancels it there."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -28,7 +28,7 @@ class LoopThread:
             raise
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]:
-        """The items as they come. Leaving the loop early ends the source, too."""
+        """Yield the items as they arrive. Leaving the loop early also closes the source."""
         try:
             while True:
                 try:

@@ -17,15 +17,15 @@ from mizzen.sdk.operations import train as operations_train
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
+    from mizzen.sdk.handles.plane_protocol import SynchronousPlane
     from mizzen.sdk.packaging.requirements import Required
     from mizzen.sdk.packaging.tensors import Prediction
-    from mizzen.sdk.sync import Plane
 
 
 class Model:
     """One model of a plane, by name. It need not exist yet."""
 
-    def __init__(self, plane: Plane, name: str) -> None:
+    def __init__(self, plane: SynchronousPlane, name: str) -> None:
         self.plane = plane
         self.name = name
 
@@ -34,36 +34,37 @@ class Model:
 
     @property
     def versions(self) -> list[str]:
-        """The versions registered, in the order they were made."""
+        """The registered versions, in the order of registration."""
         return [item["spec"]["version"] for item in self.plane.run(self.plane.calls.versions(self.name))]
 
     @property
     def current(self) -> str | None:
-        """The version that answers to the model's name."""
+        """The version that serves requests to the model's name."""
         current = self.plane.get("models", self.name).get("status", {}).get("current") or {}
         return current.get("version")
 
     @property
     def aliases(self) -> dict[str, str]:
-        """The version each alias stands for."""
+        """A map from each alias to its version."""
         return dict(self.plane.get("models", self.name)["spec"].get("aliases") or {})
 
     @property
     def labels(self) -> dict[str, str]:
-        """What it can be selected by."""
+        """Its labels, by which it can be selected."""
         return dict(self.plane.get("models", self.name)["metadata"].get("labels") or {})
 
     def create(self, framework: str | None = None, labels: Mapping[str, str] | None = None) -> Model:
-        """Make it, without versions. AlreadyExists."""
+        """Create the model, without versions. Raises AlreadyExists."""
         self.plane.run(self.plane.calls.create_model(self.name, framework=framework, labels=labels))
         return self
 
     def describe(self) -> dict[str, Any]:
-        """With versions, aliases, servers, and who changed it last."""
+        """Return the model with its versions, aliases, servers, and the author of its last change."""
         return self.plane.run(self.plane.calls.describe_model(self.name))
 
     def delete(self, *, cascade: bool = False, wait: bool = True) -> None:
-        """With its versions; with `cascade`, end what serves them first. Conflict, saying what is in the way."""
+        """Delete the model with its versions; `cascade` first stops their servers. Raises Conflict, which names the
+        obstacles."""
         self.plane.run(self.plane.calls.delete_model(self.name, cascade=cascade, wait=wait))
 
     def predict(
@@ -75,8 +76,8 @@ class Model:
         outputs: Sequence[str] | None = None,
         timeout_ms: int | None = None,
     ) -> Prediction:
-        """Ask the current version, or the one that is named; see `Plane.predict`."""
-        name = references.written(self.name, version, alias)
+        """Call the current version, or the one that is named; see `Plane.predict`."""
+        name = references.format_reference(self.name, version, alias)
         return self.plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms)
 
     def add_version(
@@ -95,11 +96,11 @@ class Model:
         training: bool = False,
         progress: Callable[[int, int | None], None] | None = None,
     ) -> str:
-        """Register files, a git revision or a URL as the next version, or as the one named. The version.
+        """Register files, a git revision or a URL as the next version, or as `version`. Returns the version.
 
-        `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as
-        for pip, or a file of them; `python`: such as 3.12. `training`: it is code to be trained, and what is loaded to
-        serve it is still to be made.
+        `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as for
+        pip, or a file of them; `python`: such as 3.12. `training`: this is code to train; the files to serve do not
+        exist yet.
         """
         added = self.plane.calls.add_version(
             self.name,
@@ -119,11 +120,11 @@ class Model:
         return str(self.plane.run(added)["version"])
 
     def trust_version(self, version: str | int) -> None:
-        """Vouch for a version that somebody else brought: its code and pickles may run."""
+        """Trust a version that another user registered: its code and pickles may run."""
         self.plane.run(self.plane.calls.trust_version(self.name, version))
 
     def delete_version(self, version: str | int) -> None:
-        """Conflict while it is served, current or has an alias."""
+        """Delete a version. Raises Conflict while it is served, is current or has an alias."""
         self.plane.run(self.plane.calls.delete_version(self.name, version))
 
     def train(
@@ -147,12 +148,12 @@ class Model:
         spec: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Job:
-        """Train a version, the newest unless it is named; with `code`, a folder that becomes the next one first.
+        """Train a version, by default the newest; with `code`, first register that folder as the next version.
 
-        `command`: what is run in it, `python train.py` unless said. `dataset`: `s3://bucket/prefix`, an http(s) address
-        or a path. `replicas`: so many workers, or {"Chief": 1, "Worker": 2}. `restart`: Never, OnFailure, Always or
-        ExitCode. `deadline`: seconds, or `2h`. `keep`: so many checkpoints. `spec`: any other field of a TrainingJob.
-        `key`: calls with the same one start one job within a day. NotFound, Invalid.
+        `command`: the command to run, by default `python train.py`. `dataset`: `s3://bucket/prefix`, an http(s) address
+        or a path. `replicas`: a number of workers, or {"Chief": 1, "Worker": 2}. `restart`: Never, OnFailure, Always or
+        ExitCode. `deadline`: seconds, or `2h`. `keep`: the number of checkpoints to keep. `spec`: any other fields of a
+        TrainingJob. `key`: calls with the same key within a day start only one job. Raises NotFound, Invalid.
         """
         wanted = operations_train.spec_of(
             command=command,
@@ -171,7 +172,7 @@ class Model:
             more=spec,
         )
 
-        async def started() -> JobRef:
+        async def start_job() -> JobRef:
             calls, chosen = self.plane.calls, version
             if code is not None:
                 if version is not None:
@@ -183,46 +184,49 @@ class Model:
             job = await calls.start_job(self.name, chosen, wanted, key=key)
             return JobRef(self.name, chosen, str(job["id"]))
 
-        return Job(self.plane, self.plane.run(started()))
+        return Job(self.plane, self.plane.run(start_job()))
 
     def monitor(self, tool: str | None = None) -> Monitor:
-        """Its monitor, which is started when there is none, once it answers. `tool`: tensorboard or scalars."""
+        """Return the model's monitor once it responds; start one if there is none. `tool`: tensorboard or scalars."""
 
-        async def watched() -> None:
+        async def watch() -> None:
             await self.plane.calls.start_monitor(self.name, tool)
             await self.plane.calls.wait_monitor(self.name)
 
-        self.plane.run(watched())
+        self.plane.run(watch())
         return Monitor(self.plane, self.name)
 
     def serve(self, version: str | int, replicas: int = 1, *, checkpoint: str | None = None) -> str:
-        """Serve one more version and wait until it is ready: what was trained of it last, or the checkpoint with this
-        id; its own files when it was never trained. The name of its server."""
+        """Serve one more version, wait until it is ready, and return the server's name. By default the server loads
+        the version's last trained checkpoint, or its own files if it was never trained. `checkpoint` picks one by
+        its id."""
 
-        async def served() -> str:
+        async def serve_and_wait() -> str:
             server = await self.plane.calls.serve(self.name, str(version), replicas, checkpoint=checkpoint)
             await self.plane.calls.wait_ready(server)
             return server
 
-        return self.plane.run(served())
+        return self.plane.run(serve_and_wait())
 
     def promote(self, version: str | int) -> None:
-        """Make a version the one that answers to the model's name."""
+        """Make a version the one that serves requests to the model's name."""
         self.plane.run(self.plane.calls.promote(self.name, version))
 
     def rollback(self, version: str | int | None = None) -> str:
-        """Make the version current that was so before, or another; it is served first if it is not. The version."""
+        """Make the previous version current again, or the given one, and return it. It is served first if it is not
+        yet."""
         return self.plane.run(self.plane.calls.rollback(self.name, version))
 
     def alias(self, alias: str, version: str | int | None) -> None:
-        """Let an alias stand for a version; None removes it."""
+        """Point an alias at a version; None removes the alias."""
         calls = self.plane.calls
         self.plane.run(
             calls.delete_alias(self.name, alias) if version is None else calls.alias(self.name, alias, version)
         )
 
     def history(self, at: str | datetime | None = None) -> list[dict[str, Any]]:
-        """Who did what to the model and what belongs to it, oldest first; with `at` (a time, or `10m`), until then."""
+        """List the changes to the model and its objects, oldest first; with `at` (a time, or `10m`), only those up to
+        then."""
         entries = self.plane.run(self.plane.calls.history(self.name))
         if at is None:
             return entries
@@ -230,20 +234,20 @@ class Model:
         return [entry for entry in entries if datetime.fromisoformat(entry["time"]) <= until]
 
     def as_of(self, at: str | datetime) -> dict[str, Any]:
-        """What the model looked like then: its spec, current version and versions. NotFound."""
+        """Return the model as of a time: its spec, current version and versions. Raises NotFound."""
         return self.plane.run(self.plane.calls.as_of(self.name, _time(at).isoformat()))
 
     def permit(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
-        """Let somebody read, predict, write or admin this model, or one alias of it. The verbs they have now."""
+        """Let a principal read, predict, write or admin this model, or one alias of it. Returns its verbs."""
         return self.plane.permit(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
 
     def forbid(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
-        """Take back what `permit` gave. The verbs that are left."""
+        """Revoke permissions that `permit` granted. Returns the remaining verbs."""
         return self.plane.forbid(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
 
 
 def _time(at: str | datetime) -> datetime:
-    """Without a zone, local time. Invalid."""
+    """Times without a zone are local. Raises Invalid."""
     try:
         return times.parse(at) if isinstance(at, str) else at.astimezone(UTC)
     except ValueError as error:

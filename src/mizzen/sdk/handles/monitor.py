@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mizzen.sdk.sync import Plane
+    from mizzen.sdk.handles.plane_protocol import SynchronousPlane
 
 
 class Monitor:
     """The monitor of a model: a tool such as TensorBoard over all its versions and jobs."""
 
-    def __init__(self, plane: Plane, model: str) -> None:
+    def __init__(self, plane: SynchronousPlane, model: str) -> None:
         self.plane = plane
         self.model = model
 
@@ -20,16 +20,16 @@ class Monitor:
 
     @property
     def url(self) -> str:
-        """Where the tool answers whoever has a token. NotFound when it was stopped."""
+        """The tool's address, which requires a token. Raises NotFound if the monitor was stopped."""
         return str(self.plane.run(self.plane.calls.monitor(self.model))["url"])
 
     @property
     def tool(self) -> str:
-        """`tensorboard`, or `scalars`: our own viewer. NotFound when it was stopped."""
+        """`tensorboard`, or `scalars`: Mizzen's own viewer. Raises NotFound if the monitor was stopped."""
         return str(self.plane.run(self.plane.calls.monitor(self.model))["tool"])
 
     def ticket(self) -> str:
-        """An address for a browser, which has no token: good once, and only for a minute."""
+        """Return an address for a browser, which has no token: valid once, for one minute."""
         return self.plane.run(self.plane.calls.monitor_ticket(self.model))
 
     def scalars(
@@ -40,11 +40,11 @@ class Monitor:
         job: str | None = None,
         points: int | None = None,
     ) -> dict[str, Any]:
-        """What versions and jobs logged, compared by step: {"tags", "series": [{"version", "job", "tag", "points"}],
-        "live"}; points are [step, value, time]."""
+        """Return the scalars that versions and jobs logged, by step: {"tags", "series": [{"version", "job", "tag",
+        "points"}], "live"}. Points are [step, value, time]."""
         found = self.plane.calls.scalars(self.model, tag=tag, version=version, job=job, points=points)
         return self.plane.run(found)
 
     def stop(self) -> None:
-        """End the tool; what was logged stays. Once more does no harm."""
+        """Stop the tool; logged data stays. Stopping it again is harmless."""
         self.plane.run(self.plane.calls.stop_monitor(self.model))

@@ -1,4 +1,4 @@
-"""apply, diff and lint of what people wrote: a file, a folder, a YAML text, or plain data."""
+"""Apply, diff and lint of manifests: a file, a folder, a YAML text, or plain data."""
 
 from __future__ import annotations
 
@@ -33,33 +33,34 @@ _MOST_NAMED: Final = 20
 _REFUSALS: Final = (
     errors.Invalid, errors.Forbidden, errors.NotFound, errors.AlreadyExists, errors.Conflict, errors.TooLarge,
 )  # fmt: skip
-"""What may be wrong with one object; all else is wrong with the plane, or with the way to it."""
+"""Errors of a single object; all others concern the plane or the connection to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What became of one object."""
+    """The outcome for one object."""
 
     kind: str
     namespace: str
     name: str
     outcome: Literal["created", "configured", "unchanged", "refused", "unsent", "unknown"]
-    """unknown: it was sent, and no answer came."""
+    """unknown: it was sent, and no response came."""
     object: Mapping[str, Any]
-    """As the plane has it now; after a dry run, as it would; of one that was refused or not sent, what was written."""
+    """The object as stored; after a dry run, as it would be stored. If it was rejected or not sent, the object as
+    written."""
     faults: tuple[errors.Fault, ...] = ()
-    """Why it was refused."""
+    """Why it was rejected."""
 
     def __str__(self) -> str:
         return f"{self.kind.lower()}/{self.name} {self.outcome}"
 
 
 Tell: TypeAlias = Callable[[Applied], None]
-"""Told of each object when its outcome is known."""
+"""Called with each object when its outcome is known."""
 
 
 def documents(manifests: Manifests) -> list[Document]:
-    """BadRequest, NotFound."""
+    """Read the documents. Raises BadRequest, NotFound."""
     if isinstance(manifests, str) and ("\n" in manifests or manifests.lstrip().startswith("{")):
         return reader.read_text(manifests)
     if isinstance(manifests, str | os.PathLike):
@@ -79,10 +80,10 @@ async def apply(
     namespace: str | None = None,
     tell: Tell = lambda applied: None,
 ) -> list[Applied]:
-    """All of them are tried before any is sent: with a fault, none is, and one error has the faults of all.
+    """Dry-run all documents, then send them; if any is invalid, send none and raise one error with the faults of all.
 
-    They are sent kind by kind as the catalog has them, models before what names a model; those of one kind as they were
-    written. When one fails all the same, because somebody wrote meanwhile, the error says how far it came.
+    They are sent by kind in the order of the catalog, models before the kinds that name a model. Documents of one kind
+    keep their order. If one still fails, because of a concurrent write, the error says how far the apply got.
     """
     tried = await _try_all(plane, found, namespace)
     refused = [one for one in tried if one.error is not None]
@@ -94,25 +95,25 @@ async def apply(
 
 
 async def diff(plane: Resources, found: Sequence[Document], *, namespace: str | None = None) -> str:
-    checked = _checked(found, namespace, plane.namespace)
+    checked = _check_documents(found, namespace, plane.namespace)
     for one in checked:
         _warn(plane, one.document, map(str, one.warnings))
     if faulty := [(one.document, _invalid(one)) for one in checked if one.faults]:
         raise _refusal(faulty)
     pieces = []
     for document in found:
-        wanted = _placed(document.data, namespace or plane.namespace)
+        wanted = _with_namespace(document.data, namespace or plane.namespace)
         pieces.append(canonical.difference(await _live(plane, wanted), wanted, source=Path(document.source).name))
     return "".join(pieces)
 
 
-def _checked(found: Sequence[Document], namespace: str | None, default: str) -> list[Checked]:
-    """What each is refused for before it is sent, and what is odd about it that the plane will not tell."""
-    # What an engine lacks is for the plane to say, which has one.
+def _check_documents(found: Sequence[Document], namespace: str | None, default: str) -> list[Checked]:
+    """Return each document's local errors, and the warnings that the plane does not send."""
+    # The plane, which has the engine, reports what the engine lacks.
     everything = frozenset().union(*CAPABILITIES.values())
     space = namespace or default
     checked = []
-    for one, again in zip(linting.lint(found, everything, space), linting.repeated(found, space), strict=True):
+    for one, again in zip(linting.lint(found, everything, space), linting.repeat_warnings(found, space), strict=True):
         faults = (*one.faults, *_elsewhere(one.document, namespace))
         checked.append(Checked(one.document, faults, one.warnings if faults else (*one.document.warnings, *again)))
     return checked
@@ -122,15 +123,15 @@ def _checked(found: Sequence[Document], namespace: str | None, default: str) -> 
 class _Tried:
     document: Document
     applied: Applied
-    """What would become of it."""
+    """The outcome of the dry run."""
     wanted: Mapping[str, Any]
     live: Mapping[str, Any] | None = None
     error: errors.MizzenError | None = None
 
 
 async def _try_all(plane: Resources, found: Sequence[Document], namespace: str | None) -> list[_Tried]:
-    """In the order in which they are to be sent."""
-    checked = _checked(found, namespace, plane.namespace)
+    """Dry-run all documents; the result is in the order for sending."""
+    checked = _check_documents(found, namespace, plane.namespace)
     tried: list[_Tried] = []
     for one in sorted(checked, key=lambda one: _KINDS.index(one.document.kind.name) if one.document.kind else -1):
         odd = [*map(str, one.warnings)]
@@ -145,14 +146,14 @@ async def _try(
 ) -> _Tried:
     document = checked.document
     if checked.faults:
-        return _refused(document, document.data, space, _invalid(checked))
-    wanted = _placed(document.data, space)
+        return _refuse(document, document.data, space, _invalid(checked))
+    wanted = _with_namespace(document.data, space)
     try:
         live = await _live(plane, wanted)
-        assume = _assumed(before, wanted, space)
+        assume = _assumptions(before, wanted, space)
         applied = await _apply_one(plane, wanted, live, on_warning, dry_run=True, assume=assume)
     except _REFUSALS as error:
-        return _refused(document, wanted, space, error)
+        return _refuse(document, wanted, space, error)
     return _Tried(document, applied, wanted, live)
 
 
@@ -160,7 +161,7 @@ async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> li
     done: list[Applied] = []
     for one in tried:
         try:
-            applied = await _apply_one(plane, one.wanted, one.live, _told_already)
+            applied = await _apply_one(plane, one.wanted, one.live, _ignore_repeated)
         except errors.MizzenError as error:
             left = tried[len(done) + 1 :]
             refused = isinstance(error, _REFUSALS)
@@ -168,7 +169,7 @@ async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> li
             tell(replace(one.applied, outcome=outcome, object=one.wanted, faults=_faults(error)))
             for other in left:
                 tell(replace(other.applied, outcome="unsent", object=other.wanted))
-            raise _stopped(error, one.document, done, left) from error
+            raise _with_progress(error, one.document, done, left) from error
         done.append(applied)
         tell(applied)
     return done
@@ -183,7 +184,8 @@ async def _apply_one(
     dry_run: bool = False,
     assume: Sequence[str] = (),
 ) -> Applied:
-    """A conflict with somebody else's write is tried again: the file says what is wanted. `live`: what was there."""
+    """Apply one object. A conflict with a concurrent write is retried: the file is the desired state. `live`: the
+    stored object."""
     kind, metadata = str(wanted["kind"]), wanted["metadata"]
     how: dict[str, Any] = {"dry_run": dry_run, "assume": assume, "on_warning": on_warning}
     for left in reversed(range(_TRIES)):
@@ -196,13 +198,13 @@ async def _apply_one(
         except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
             before, live = live, await _live(plane, wanted)
             if not left or _version(before) == _version(live):
-                raise  # nobody wrote meanwhile: this is refused for what it says
+                raise  # no concurrent write: the object itself is rejected
             continue
         return Applied(kind, metadata["namespace"], metadata["name"], outcome, stored)  # type: ignore[arg-type]
     raise AssertionError("the last try returns or raises")
 
 
-def _refused(document: Document, wanted: Mapping[str, Any], space: str, error: errors.MizzenError) -> _Tried:
+def _refuse(document: Document, wanted: Mapping[str, Any], space: str, error: errors.MizzenError) -> _Tried:
     kind = document.kind.name if document.kind else str(document.data.get("kind") or "")
     said = str(document.metadata.get("namespace") or space)
     applied = Applied(kind, said, document.name, "refused", wanted, _faults(error))
@@ -218,7 +220,7 @@ def _faults(error: errors.MizzenError) -> tuple[errors.Fault, ...]:
 
 
 def _refusal(refused: Sequence[tuple[Document, errors.MizzenError]]) -> errors.MizzenError:
-    """One error with the faults of all objects, each with the file and the object it is of."""
+    """Return one error with the faults of all objects, each with its file and object."""
     faults = tuple(
         errors.Fault(f"{document.place}: {fault.path}".removesuffix(": "), fault.message)
         for document, error in refused
@@ -230,17 +232,17 @@ def _refusal(refused: Sequence[tuple[Document, errors.MizzenError]]) -> errors.M
     return sort(f"{len(faults)} fault{'s' if len(faults) > 1 else ''}; nothing was sent", hint=hint, faults=faults)
 
 
-def _stopped(
+def _with_progress(
     error: errors.MizzenError, document: Document, done: Sequence[Applied], left: Sequence[_Tried]
 ) -> errors.MizzenError:
-    """The same error, with how far it came."""
-    applied = _named([f"{one.kind}/{one.name}" for one in done])
-    unsent = _named([str(one.document) for one in left])
+    """Return the same error, with how far the apply got."""
+    applied = _join_names([f"{one.kind}/{one.name}" for one in done])
+    unsent = _join_names([str(one.document) for one in left])
     message = f"{document.place}: {error.message}; applied before it: {applied}; not sent: {unsent}"
     return type(error)(message, hint=error.hint, faults=error.faults)
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more or "nothing"
 
@@ -250,12 +252,13 @@ def _warn(plane: Resources, document: Document, odd: Iterable[str]) -> None:
         plane.warn(f"{document.place}: {text}")
 
 
-def _told_already(_text: str) -> None:
-    """What is odd was told when it was tried."""
+def _ignore_repeated(_text: str) -> None:
+    """The dry run already emitted these warnings."""
 
 
-def _assumed(before: Iterable[Document], wanted: Mapping[str, Any], space: str) -> list[str]:
-    """What would be there by now, of all that this object may speak of: a batch can be large, a query cannot."""
+def _assumptions(before: Iterable[Document], wanted: Mapping[str, Any], space: str) -> list[str]:
+    """Return the earlier objects that this one may refer to. Others are left out: a batch can be large, a query
+    cannot."""
     said, here = json.dumps(wanted["spec"], ensure_ascii=False), wanted["metadata"]["namespace"]
     there = [
         str(one)
@@ -267,20 +270,21 @@ def _assumed(before: Iterable[Document], wanted: Mapping[str, Any], space: str) 
 
 
 def _elsewhere(document: Document, namespace: str | None) -> Iterator[errors.Fault]:
-    """Of another namespace than the one that was asked for."""
+    """Yield a fault if the document names another namespace than the requested one."""
     said = document.metadata.get("namespace")
     if namespace is not None and said not in (None, namespace):
         yield errors.Fault("metadata.namespace", f"is '{said}', but '{namespace}' was asked for")
 
 
-def _placed(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+def _with_namespace(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     metadata = data["metadata"]
     kept = {key: metadata[key] for key in ("name", "labels", "annotations") if metadata.get(key) is not None}
     return {**data, "metadata": {**kept, "namespace": metadata.get("namespace") or namespace}}
 
 
 def _over(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What to put in the place of `live`: what the file says, guarded, with what no file says kept."""
+    """Merge the file's content into `live`: guarded by its resourceVersion, keeping the fields that files do not
+    contain."""
     said = live["metadata"].get("annotations") or {}
     kept = {key: said[key] for key in canonical.NOT_WRITTEN if key in said}
     annotations = {**kept, **(wanted["metadata"].get("annotations") or {})}
@@ -298,8 +302,8 @@ async def _live(plane: Resources, wanted: Mapping[str, Any]) -> dict[str, Any] |
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Equal as JSON: Python's own comparison would take true for 1."""
-    first, second = (json.dumps(canonical.written(each), sort_keys=True) for each in (one, other))
+    """Compare as JSON: Python's own comparison would take true for 1."""
+    first, second = (json.dumps(canonical.user_fields(each), sort_keys=True) for each in (one, other))
     return first == second
 
 

@@ -1,4 +1,4 @@
-"""Two versions of models side by side: what is said of them, and their files by digest."""
+"""Comparing two model versions: their specs, and their files by digest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Change = Literal["same", "changed", "added", "removed"]
 
 _FILES: Final = "artifacts"
 _OF_EACH: Final = frozenset({"modelName", "version", _FILES})
-"""Fields of the spec that are compared otherwise, or differ by nature."""
+"""Fields of the spec that are compared separately, or always differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class FileChange:
     path: str
     change: Change
     before: int | None
-    """Size in bytes; None when it is in one of them only."""
+    """Sizes are in bytes; None if only one version has the file."""
     after: int | None
 
 
@@ -52,20 +52,21 @@ class Comparison:
 
 
 async def compare(plane: Registry, before: str, after: str) -> Comparison:
-    """`model:version`, `model@alias`, or `model` for its current version. NotFound, Invalid."""
+    """Compare two versions: `model:version`, `model@alias`, or `model` for its current one. Raises NotFound,
+    Invalid."""
     one, other = await _version(plane, before), await _version(plane, after)
     fields, files = _fields(one, other), _files(one, other)
-    return Comparison(_named(one), _named(other), fields, files, _halves(fields, files))
+    return Comparison(_name_of(one), _name_of(other), fields, files, _halves(fields, files))
 
 
 async def _version(plane: Registry, reference: str) -> dict[str, Any]:
     said = references.parse(reference)
-    version = said.version or await _pointed_to(plane, said.name, said.alias)
+    version = said.version or await _version_behind(plane, said.name, said.alias)
     described = await plane.describe_version(said.name, version)
     return await plane.get("modelversions", str(described["name"]))
 
 
-async def _pointed_to(plane: Registry, model: str, alias: str | None) -> str:
+async def _version_behind(plane: Registry, model: str, alias: str | None) -> str:
     resource = await plane.get("models", model)
     if alias is None:
         current = (resource.get("status", {}).get("current") or {}).get("version")
@@ -79,12 +80,12 @@ async def _pointed_to(plane: Registry, model: str, alias: str | None) -> str:
     return str(aliases[alias])
 
 
-def _named(version: Mapping[str, Any]) -> str:
+def _name_of(version: Mapping[str, Any]) -> str:
     return f"{version['spec']['modelName']}:{version['spec']['version']}"
 
 
 def _fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[FieldChange, ...]:
-    before, after = _said(one), _said(other)
+    before, after = _facts_of(one), _facts_of(other)
     return tuple(
         FieldChange(name, before.get(name), after.get(name))
         for name in sorted(before.keys() | after.keys())
@@ -92,7 +93,7 @@ def _fields(one: Mapping[str, Any], other: Mapping[str, Any]) -> tuple[FieldChan
     )
 
 
-def _said(version: Mapping[str, Any]) -> dict[str, Any]:
+def _facts_of(version: Mapping[str, Any]) -> dict[str, Any]:
     labels = version["metadata"].get("labels") or {}
     spec = {name: value for name, value in version["spec"].items() if name not in _OF_EACH}
     return {**spec, **{f"labels.{key}": value for key, value in labels.items()}}
@@ -123,7 +124,7 @@ def _size(files: Mapping[str, Mapping[str, Any]], path: str) -> int | None:
 
 
 def _halves(fields: tuple[FieldChange, ...], files: tuple[FileChange, ...]) -> tuple[str, ...]:
-    """By what the version says of its code, and by the files: Python is code, everything else data."""
+    """Decide by the version's code fields and by the files: Python files are code, all others data."""
     changed = [file.path for file in files if file.change != "same"]
     said = {change.field for change in fields} & {"code", "requirements", "python", "entrypoint", "image"}
     code = bool(said) or any(path.endswith(_CODE) for path in changed)

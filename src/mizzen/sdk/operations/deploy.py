@@ -1,4 +1,4 @@
-"""The steps of a deployment, each waiting for what it caused: registered, loaded, answering, and gone again."""
+"""The steps of a deployment, each of which waits for its effect: register, load, serve, undeploy."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from mizzen.sdk.packaging.requirements import Required
 
 TIMEOUT: Final = 120.0
-"""Seconds for a model to load."""
+"""Seconds to wait for a model to load."""
 
 BUILDING: Final = "BuildingEnvironment"
 UNBUILT: Final = "EnvironmentFailed"
 _HOPELESS: Final = frozenset({"LoadFailed", "CrashLoop", "RequirementsUntrusted", "UnsupportedFramework", UNBUILT})
 UNTRUSTED: Final = "is not marked as trusted"
-"""In what a runtime says of code that nobody has vouched for."""
+"""Part of a runtime's message about untrusted code."""
 UNDER_WAY: Final = "… "
-"""Before a word on how far a step is that may take long."""
+"""Prefix of progress details for steps that may take long."""
 _PAUSE: Final = 0.05
 _LAST_LINES: Final = 15
 
@@ -33,7 +33,7 @@ Progress = Callable[[str], None]
 
 
 def silent(_step: str) -> None:
-    """Progress that nobody watches."""
+    """Discard progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Deployment:
     model: str
     version: str
     server: str
-    """Name of the InferenceModel; the version answers to it, too."""
+    """Name of the InferenceModel; the version can be called by it, too."""
     url: str
 
 
@@ -56,7 +56,7 @@ async def register(
     python: str | None,
     training: bool = False,
 ) -> dict[str, Any]:
-    """Make the files at `path` the next version of a model, which is created when absent. The version, as told."""
+    """Register the files at `path` as the next version of a model, which is created if absent. Returns the version."""
     try:
         await plane.create_model(model)
         created = True
@@ -73,7 +73,7 @@ async def register(
             training=training,
         )
     except (errors.BadRequest, errors.Invalid, errors.Forbidden, errors.NotFound):
-        # Refused for certain; after any other error there may be a version by now.
+        # Certainly rejected; after any other error the version may exist.
         if created:
             await _delete_empty(plane, model)
         raise
@@ -88,7 +88,7 @@ async def register_code(
     requirements: Required | None = None,
     python: str | None = None,
 ) -> dict[str, Any]:
-    """As `register`, of code that is to be trained: what is served of it is still to be made."""
+    """Register code to be trained, for which the files to serve do not exist yet."""
     if not path.exists():  # noqa: ASYNC240 - once, and the plane's own words for it would name a folder of another machine
         raise errors.NotFound(f"no file or folder '{path}' here")
     return await register(
@@ -104,7 +104,7 @@ async def register_code(
 
 
 def goes_on(model: str, version: str, server: str) -> str:
-    """What is left of a deployment that nobody waits for any more, and what to do with it."""
+    """Describe a deployment that is no longer waited for, and what to do with it."""
     return (
         f"version {version} of {model} is registered and starting as {server}; when it is ready, make it current with "
         f"'mizzen promote {model} {version}', or end it with 'mizzen undeploy {model} --version {version}'"
@@ -114,10 +114,12 @@ def goes_on(model: str, version: str, server: str) -> str:
 async def wait_loaded(
     plane: Registry, server: str, seconds: float, *, keep: bool = False, progress: Progress = silent
 ) -> None:
-    """Until the InferenceModel is Ready. ModelFailed, with what it printed, when it never will be; then it is deleted,
-    unless `keep`. While its environment is built, which is told, the time does not count: that says how far it is.
+    """Wait until the InferenceModel is Ready. Raises ModelFailed, with its output, if it never will be; it is then
+    deleted, unless `keep`. Time spent building its environment does not count against the timeout and is reported as
+    progress.
 
-    It is looked at once, however little time there is: what is said in the end comes from there."""
+    It polls at least once, however short the timeout: the final message needs the status.
+    """
     clock = asyncio.get_running_loop().time
     told = ""
     resource = await plane.get("inferencemodels", server)
@@ -148,13 +150,13 @@ async def _failure(
 ) -> errors.ModelFailed:
     reason = broken.get("message") or broken["reason"]
     build = broken["reason"] == UNBUILT
-    # What nobody vouched for was not even tried: its log says nothing else.
+    # Untrusted code was not run: its log says nothing else.
     printed = "" if UNTRUSTED in reason else await _last_lines(plane, server, build=build)
     hint = f"logs: 'mizzen logs {server}{' --build' if build else ''}'"
     if not keep:
         await plane.delete("inferencemodels", server)
         hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
-    if UNTRUSTED in reason and "--trust " not in reason:  # of a checkpoint, the message tells how
+    if UNTRUSTED in reason and "--trust " not in reason:  # the message for a checkpoint already says how
         hint = f"let an admin of the model run 'mizzen version trust {model} {version}'; {hint}"
     return errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
 
@@ -162,7 +164,7 @@ async def _failure(
 async def wait_answering(
     plane: Registry, model: str, version: str, server: str, *, current: bool, seconds: float
 ) -> None:
-    """Until the inference API has taken the news: a status is a report, an answer is the fact."""
+    """Wait until the inference API serves the change: the status alone is only a report."""
     name = model if current else server
     try:
         async with asyncio.timeout(seconds):
@@ -193,8 +195,8 @@ async def undeploy(plane: Registry, model: str, version: str | None, *, force: b
 
 
 async def _refuse_current(plane: Registry, model: str, version: str) -> None:
-    """Conflict when it is the version that answers to the model's name, while another could: most likely the old one
-    was meant to go. The last one of all may end, as the whole model may."""
+    """Raise Conflict if this version is current while another is served: the caller most likely meant the old one. The
+    last served version may be removed, like the whole model."""
     whole = await plane.describe_model(model)
     others = sorted({str(server["version"]) for server in whole["servers"] if str(server["version"]) != version})
     if str(whole["current"]) != version or not others:
@@ -210,7 +212,7 @@ async def _refuse_current(plane: Registry, model: str, version: str) -> None:
 async def wait_gone(
     plane: Registry, kind: str, names: list[str], seconds: float = 60.0, *, namespace: str | None = None
 ) -> None:
-    """Until none of the objects is left: done means that their processes have ended. DeadlineExceeded."""
+    """Wait until none of the objects is left, so that their processes have ended. Raises DeadlineExceeded."""
     try:
         async with asyncio.timeout(seconds):
             while True:
@@ -231,16 +233,16 @@ async def _exists(plane: Registry, kind: str, name: str, namespace: str | None) 
 
 
 async def _delete_empty(plane: Registry, model: str) -> None:
-    """Take back a model that this call made, unless somebody else has used it since."""
+    """Delete a model that this call created, unless another caller has used it since."""
     if not (await plane.describe_model(model))["versions"]:
         await plane.delete_model(model, cascade=False)
 
 
 async def _last_lines(plane: Registry, server: str, *, build: bool) -> str:
-    """The end of a server's log, to append to a message; nothing when there is none, or none to be had."""
+    """Return the end of a server's log to append to a message; empty if there is none or it cannot be read."""
     try:
         text = "".join([piece async for piece in plane.logs(server, tail=_LAST_LINES, build=build)])
-    except errors.MizzenError:  # the failure of the model is the news; this one would hide it
+    except errors.MizzenError:  # the model's failure is the news; this one would hide it
         return ""
     lines = text.splitlines()[-_LAST_LINES:]
     what = "the log of the build" if build else "its log"
@@ -252,7 +254,7 @@ async def _answers(plane: Registry, name: str, version: str) -> bool:
 
 
 def hopeless(resource: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The condition that says this will not become ready by waiting; empty when it may."""
+    """Return the condition that rules out readiness; empty if waiting may help."""
     accepted, ready = condition_of(resource, "Accepted"), condition_of(resource, "Ready")
     if accepted.get("status") == "False":
         return accepted

@@ -1,7 +1,7 @@
-"""Following the log of a job set: to its end, through restarts of the plane, with no line left out or told twice.
+"""Following the log of a job set to its end, across restarts of the plane, with no line lost or repeated.
 
-Lines of one replica come in the order in which it printed them, however those of several are merged. So after a break
-the log is read anew, and of each replica as many lines are passed over as have been told.
+Lines of one replica arrive in the order in which it printed them, however several replicas are merged. So after a break
+the log is read again, and for each replica as many lines are skipped as were already yielded.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 _PAUSE: Final = 0.5
 
 
-async def followed(
+async def follow(
     plane: Jobs, job: JobRef, read: Callable[[], AsyncIterator[str]], *, whole: bool
 ) -> AsyncIterator[str]:
-    """`read` begins a stream of the log. `whole`: from its first line, without which it cannot be gone on with."""
+    """`read` starts a stream of the log. `whole`: from its first line, without which it cannot be resumed."""
     clock = asyncio.get_running_loop().time
     told: Counter[str] = Counter()
     failing_since: float | None = None
@@ -38,7 +38,7 @@ async def followed(
         except errors.NotFound:
             if not told:
                 raise
-            return  # its object is gone, and it had ended before
+            return  # its object is gone, and the job had ended before
         except errors.Unavailable as error:
             broken = error
         failing_since = failing_since or clock()
@@ -49,7 +49,7 @@ async def followed(
 
 
 async def _new(pieces: AsyncIterator[str], told: Counter[str]) -> AsyncIterator[str]:
-    """Whole lines that have not been told; they count as told from then on."""
+    """Yield whole lines that were not yielded before, and count them."""
     seen: Counter[str] = Counter()
     left = ""
     async for piece in pieces:

@@ -1,4 +1,5 @@
-"""Going back: a model to a version that was current, any object to a spec it had. Each is a new entry of history."""
+"""Rollback of a model to an earlier version, and of any object to an earlier spec. Each adds an entry to the
+history."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.session import escaped
+from mizzen.sdk.api.session import escape
+from mizzen.sdk.operations import deploy
 
 if TYPE_CHECKING:
     from mizzen.sdk.api.models import Registry
@@ -20,13 +22,13 @@ SPEC_ACTIONS: Final = frozenset({"created", "updated", "deleted"})
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """An object that has the spec of one of its revisions again."""
+    """An object whose spec was restored from one of its revisions."""
 
     kind: str
     name: str
     number: int
     changed: bool
-    """False: it had that spec already."""
+    """False: it already had that spec."""
 
 
 async def roll_back_model(plane: Registry, model: str, version: str | None, *, force: bool = False) -> str:
@@ -37,10 +39,10 @@ async def roll_back_model(plane: Registry, model: str, version: str | None, *, f
         named = f"name one of {', '.join(known)}: 'mizzen rollback {model} --to {known[-1]}'" if known else ""
         raise errors.Conflict(f"no version of Model/{model} was current before", hint=named or "it has no versions")
     if target is not None and not _answers(described, target):
-        # Moving first and finding no server afterwards would fail requests.
-        await plane.wait_ready(await plane.serve(model, target))
+        # Switching first and finding no server afterwards would fail requests.
+        await deploy.wait_loaded(plane, await plane.serve(model, target), deploy.TIMEOUT, keep=True)
     body = {**({"version": version} if version is not None else {}), **({"force": True} if force else {})}
-    moved = await plane.request("POST", f"/model/{escaped(model)}/rollback", body=body, params=plane.within())
+    moved = await plane.request("POST", f"/model/{escape(model)}/rollback", body=body, params=plane.within())
     return str(moved.get("current") or target)
 
 
@@ -48,7 +50,7 @@ async def restore(plane: Resources, kind: str, name: str, number: int | None) ->
     present = await plane.get(kind, name)
     kind = str(present["kind"])
     specs = [entry for entry in await plane.revisions(kind, name) if entry["action"] in SPEC_ACTIONS]
-    chosen = _chosen(specs, present["spec"], f"{kind}/{name}", number)
+    chosen = _choose_spec(specs, present["spec"], f"{kind}/{name}", number)
     metadata = present["metadata"]
     kept = {
         key: metadata[key]
@@ -60,7 +62,7 @@ async def restore(plane: Resources, kind: str, name: str, number: int | None) ->
     return Undone(kind, name, int(chosen["number"]), changed=not _same(chosen["after"], present["spec"]))
 
 
-def _chosen(
+def _choose_spec(
     specs: Sequence[Mapping[str, Any]], present: Mapping[str, Any], what: str, number: int | None
 ) -> Mapping[str, Any]:
     with_spec: list[Mapping[str, Any]] = [entry for entry in specs if entry.get("after") is not None]

@@ -1,4 +1,4 @@
-"""How many processes answer for what is served."""
+"""Manual scaling and autoscaling of servers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _PAUSE: Final = 0.05
 
 
 async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, seconds: float) -> str:
-    """`name` is an InferenceModel, or a model: then what serves its current version is meant, whose name is returned.
+    """`name` is an InferenceModel, or a model, which means the server of its current version. Returns the server's
+    name.
 
-    With `wait`, until just so many are ready. ModelFailed, DeadlineExceeded; what was asked for stays asked for.
+    With `wait`, waits until exactly this many replicas are ready. Raises ModelFailed, DeadlineExceeded; the new number
+    stays set.
     """
     server = await plane.server_of(name)
     path = f"{plane.path('inferencemodels', server)}/scale"
@@ -32,7 +34,7 @@ async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, second
 async def autoscale(
     plane: Registry, name: str, limits: Mapping[str, float] | None, *, replicas: int | None, wait: bool, seconds: float
 ) -> str:
-    """Let the load say how many, within `limits`, which are fields of `spec.autoScale`; None: let `replicas` say it."""
+    """Scale with the load within `limits`, fields of `spec.autoScale`. None: use the fixed number `replicas`."""
     server = await plane.server_of(name)
     change: dict[str, Any] = {"autoScale": limits}
     if replicas is not None:
@@ -49,12 +51,12 @@ async def autoscale(
 
 
 async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
-    """It is looked at once, however little time there is: what is said in the end comes from there."""
+    """It polls at least once, however short the timeout: the final message needs the status."""
     resource = await plane.get("inferencemodels", server)
     try:
         async with asyncio.timeout(seconds):
             while True:
-                wanted, status = _wanted(resource), resource.get("status", {})
+                wanted, status = _replicas_of(resource), resource.get("status", {})
                 running, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
                 if running == ready == wanted and _is_current(resource):
                     return
@@ -73,16 +75,16 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
     raise errors.ModelFailed(f"{said}: {why}", hint=f"logs: 'mizzen logs {server}'")
 
 
-def _wanted(server: Mapping[str, Any]) -> int:
-    """As the load says, or else the spec."""
+def _replicas_of(server: Mapping[str, Any]) -> int:
+    """The autoscaler's number, or else the spec's."""
     spec, desired = server["spec"], (server.get("status") or {}).get("desiredReplicas")
     asked = int(spec.get("replicas", 1))
     if spec.get("deployToLayer") == "edge":
-        return min(asked, 1)  # where one process runs, as was warned
+        return min(asked, 1)  # only one process runs there, as the warning said
     return int(desired) if asked and spec.get("autoScale") and desired is not None else asked
 
 
 def _is_current(server: Mapping[str, Any]) -> bool:
-    """Does the status speak of a load, if the spec does?"""
+    """Return whether the status has load data, if the spec asks for autoscaling."""
     told = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
     return told or not server["spec"].get("autoScale")

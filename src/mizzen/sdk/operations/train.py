@@ -1,4 +1,4 @@
-"""Training in people's words: what a job is to do, waiting until it has, and why it has not."""
+"""Training: building a job's spec from arguments, waiting for its end, and explaining failures."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ if TYPE_CHECKING:
 
 ENDS: Final = ("Succeeded", "Failed")
 PATIENCE: Final = 60.0
-"""Seconds for which a plane that went away is waited for by those who wait for a job: it goes on meanwhile."""
+"""Seconds to wait for an unreachable plane to return while waiting for a job: the job keeps running meanwhile."""
 LAST_LINES: Final = 15
 LOG_ENDS: Final = "\nits log ends:"
-"""What comes after it, in the message of a failure, was printed by the job."""
+"""Separates a failure's message from the job's output."""
 _PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 1.0
 _DURATION: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 Look = Callable[[Mapping[str, Any]], None]
-"""Is told how a job is doing."""
+"""Called with the state of a job."""
 
 
 def unseen(_job: Mapping[str, Any]) -> None:
-    """When nobody looks."""
+    """Ignore the state of the job."""
 
 
 def spec_of(
@@ -54,7 +54,8 @@ def spec_of(
     framework: str | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The spec of a TrainingJob, without what nothing was said of. Invalid for words that make no sense."""
+    """Build the spec of a TrainingJob, without fields that were not given. Raises Invalid for values that cannot be
+    parsed."""
     if dataset is None and (sha256 or secret):
         raise errors.Invalid(f"a {'sha256' if sha256 else 'secret'} is of a dataset: give that, too")
     fields: dict[str, Any] = {
@@ -78,7 +79,7 @@ def spec_of(
 def dataset_of(
     given: Mapping[str, Any] | str | Path, *, sha256: str | None = None, secret: str | None = None
 ) -> dict[str, Any]:
-    """Of `s3://bucket/prefix`, an http(s) address, or a path of the machine that trains."""
+    """Build the dataset from `s3://bucket/prefix`, an http(s) address, or a path on the machine that trains."""
     if isinstance(given, Mapping):
         return dict(given)
     text = str(given)
@@ -89,16 +90,16 @@ def dataset_of(
         raise errors.Invalid(f"a secret is for a dataset in a bucket, which '{text}' is not", hint="s3://bucket/prefix")
     if scheme == "s3":
         bucket, _, prefix = text.removeprefix("s3://").partition("/")
-        return {"s3": _known(bucket=bucket, prefix=prefix, secret=secret)}
+        return {"s3": _without_none(bucket=bucket, prefix=prefix, secret=secret)}
     if scheme in ("http", "https"):
-        return {"http": _known(url=text, sha256sum=sha256)}
+        return {"http": _without_none(url=text, sha256sum=sha256)}
     if scheme:
         raise errors.Invalid(f"a dataset cannot be fetched by {scheme}", hint="s3://…, http(s)://… or a path")
     return {"path": str(Path(text).absolute())}
 
 
 def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
-    """Before code is registered: NotFound when it has no train.py, and the spec of the job does not say what to run."""
+    """Check before code is registered: raise NotFound if it has no train.py and the job's spec has no command."""
     maps = (spec.get(name) or {} for name in ("replicaSpecs", "tfReplicaSpecs", "pytorchReplicaSpecs"))
     if spec.get("command") or spec.get("image") or any("template" in each for found in maps for each in found.values()):
         return
@@ -109,7 +110,7 @@ def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
         where, run = f"in {code}", found[0] if len(found) == 1 else "main.py"
     elif code.suffix == ".py" and code.name != "train.py":
         where, run = f"but {code}", code.name
-    else:  # an archive, which the plane unpacks; or nothing
+    else:  # an archive, which the plane unpacks, or nothing
         return
     raise errors.NotFound(
         f"no train.py {where}: name what to run", hint=f"mizzen train start {model} --code {code} -- python {run}"
@@ -117,10 +118,11 @@ def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
 
 
 async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
-    """The job set once it has succeeded. TrainingFailed; DeadlineExceeded, and it goes on."""
+    """Wait until the job set has succeeded, and return it. Raises TrainingFailed; or DeadlineExceeded, while it keeps
+    running."""
     try:
         async with asyncio.timeout(seconds):
-            ended = await _ended(plane, job, look)
+            ended = await _wait_for_end(plane, job, look)
     except TimeoutError:
         raise errors.DeadlineExceeded(
             f"job {job.id} has not ended after {seconds:g} s; it goes on",
@@ -132,8 +134,8 @@ async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> d
 
 
 async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
-    """Why it failed, with what it printed last."""
-    told = told_of(ended)
+    """Return why it failed, with the last lines of its log."""
+    told = state_condition(ended)
     reason, message = str(told.get("reason") or "Failed"), str(told.get("message") or "").strip()
     text = f"job {job.id} failed: {reason}" + (f": {message}" if message else "")
     lines = str(ended.get("lastLines") or "").splitlines()[-LAST_LINES:]
@@ -143,13 +145,13 @@ async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.
     return errors.TrainingFailed(f"{text}{printed}", hint=f"all of its log: 'mizzen train logs {job.id}'")
 
 
-def told_of(job: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The condition that its state is the name of; empty when there is none."""
+def state_condition(job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the condition that is named like its state; empty if there is none."""
     conditions = (job.get("status") or {}).get("conditions") or ()
     return next((one for one in conditions if one["type"] == job.get("state")), {})
 
 
-async def _ended(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
+async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
     clock = asyncio.get_running_loop().time
     failing_since: float | None = None
     pause, known = _PAUSE, False
@@ -178,14 +180,14 @@ async def _ended(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
 
 async def _last_lines(plane: Jobs, job: JobRef) -> list[str]:
     try:
-        text = "".join([piece async for piece in plane.job_logs(job, tail=LAST_LINES)])
-    except errors.MizzenError:  # the failure of the job is the news; this one would hide it
+        text = "".join([piece async for piece in plane.read_job_logs(job, tail=LAST_LINES)])
+    except errors.MizzenError:  # the job's failure is the news; this one would hide it
         return []
     return text.splitlines()[-LAST_LINES:]
 
 
 def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Invalid for what JSON has no words for."""
+    """Raises Invalid for values that JSON cannot represent."""
     if given is None:
         return None
     if not isinstance(given, Mapping):
@@ -204,14 +206,14 @@ def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _replicas(given: int | Mapping[str, Any] | None) -> Any:
-    """{"Chief": 1, "Worker": 2}, or each with what a replica map says of it."""
+    """{"Chief": 1, "Worker": 2}, or each type with the fields of a replica spec."""
     if not isinstance(given, Mapping):
         return given
     return {name: {"replicas": value} if isinstance(value, int) else dict(value) for name, value in given.items()}
 
 
 def _variable(name: str, value: Any) -> dict[str, Any]:
-    """A text, or {"secret", "key"} for one of a secret's values."""
+    """The value is a text, or {"secret", "key"} for a value of a secret."""
     if not isinstance(value, Mapping):
         return {"name": name, "value": str(value)}
     if set(value) == {"secret", "key"}:
@@ -229,5 +231,5 @@ def _seconds(given: float | str) -> int:
     return max(1, round(sum(float(number) * _SECONDS[unit] for number, unit in parts)))
 
 
-def _known(**fields: str | None) -> dict[str, str]:
+def _without_none(**fields: str | None) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}

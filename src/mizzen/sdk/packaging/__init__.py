@@ -1,4 +1,4 @@
-"""Turning what users have into what is sent, and back: folders, Python objects, requirements, tensors, archives.
+"""Converting users' data for requests, and responses back: folders, Python objects, requirements, tensors, archives.
 
-Nothing here opens a connection, except `upload`, which is handed one.
+Nothing here opens a connection, except `upload`, which is given one.
 """

@@ -1,4 +1,4 @@
-"""A Python object, as a source that can be sent: a fitted estimator, a function, a class, or where it lies already.
+"""Python objects as sources for a version: a fitted estimator, a function, a class, or a path.
 
 Objects are pickled here and unpickled only in the runtime that serves them.
 """
@@ -21,10 +21,11 @@ PICKLED_FILE: Final = "model.cloudpickle"
 
 
 @contextmanager
-def opened(thing: Any, *, folder: Path | None = None) -> Iterator[source.Source]:
-    """The source that `thing` is or can be written to; what was written is gone afterwards. Invalid, NotFound."""
+def open_source(thing: Any, *, folder: Path | None = None) -> Iterator[source.Source]:
+    """Yield the source for `thing`, written to temporary files if needed; these are removed afterwards. Raises Invalid,
+    NotFound."""
     if isinstance(thing, str | Path):
-        with source.opened(str(thing), folder or Path.cwd()) as found:
+        with source.open_source(str(thing), folder or Path.cwd()) as found:
             yield found
     elif inspect.isfunction(thing) or inspect.isclass(thing):
         with _code(thing) as found:
@@ -32,9 +33,9 @@ def opened(thing: Any, *, folder: Path | None = None) -> Iterator[source.Source]
     elif _is_estimator(thing):
         _check_fitted(thing)
         with tempfile.TemporaryDirectory(prefix="mizzen-") as folder_name:
-            yield source.Source(_dumped(thing, Path(folder_name) / ESTIMATOR_FILE), "sklearn")
+            yield source.Source(_dump(thing, Path(folder_name) / ESTIMATOR_FILE), "sklearn")
     elif callable(thing) or callable(getattr(thing, "predict", None)):
-        with _pickled(thing) as found:
+        with _pickle_source(thing) as found:
             yield found
     else:
         raise errors.Invalid(
@@ -45,18 +46,18 @@ def opened(thing: Any, *, folder: Path | None = None) -> Iterator[source.Source]
 
 @contextmanager
 def _code(thing: Any) -> Iterator[source.Source]:
-    """A function or class: by its module's file when another process could import it from there, else pickled."""
+    """Yield a function or class: as its module's file if another process could import it from there, else pickled."""
     place = _importable_from(thing)
     if place is None:
-        with _pickled(thing) as found:
+        with _pickle_source(thing) as found:
             yield found
     else:
-        with source.opened(f"{thing.__module__}:{thing.__qualname__}", place) as found:
+        with source.open_source(f"{thing.__module__}:{thing.__qualname__}", place) as found:
             yield found
 
 
 def _importable_from(thing: Any) -> Path | None:
-    """The folder from which the thing's module is imported, when importing it there gives the same thing."""
+    """Return the folder from which the thing's module is imported, if importing it there gives the same thing."""
     module = sys.modules.get(thing.__module__)
     file = getattr(module, "__file__", None)
     if thing.__module__ == "__main__" or file is None or Path(file).suffix != ".py":
@@ -68,19 +69,19 @@ def _importable_from(thing: Any) -> Path | None:
 
 
 @contextmanager
-def _pickled(thing: Any) -> Iterator[source.Source]:
+def _pickle_source(thing: Any) -> Iterator[source.Source]:
     with tempfile.TemporaryDirectory(prefix="mizzen-") as folder:
-        yield source.Source(_dumped(thing, Path(folder) / PICKLED_FILE), "python", PICKLED_FILE)
+        yield source.Source(_dump(thing, Path(folder) / PICKLED_FILE), "python", PICKLED_FILE)
 
 
-def _dumped(thing: Any, file: Path) -> Path:
-    """cloudpickle, not pickle: what was defined in a notebook or in __main__ travels by value."""
+def _dump(thing: Any, file: Path) -> Path:
+    """Pickle with cloudpickle: definitions in a notebook or in __main__ travel by value."""
     import cloudpickle
 
     try:
         with file.open("wb") as out:
             cloudpickle.dump(thing, out)
-    except Exception as error:  # pickling runs code of the object's own classes: anything may come
+    except Exception as error:  # pickling runs code of the object's own classes: any exception may come
         raise errors.Invalid(
             f"this {type(thing).__name__} cannot be pickled: {error}", hint="deploy it as code: module:object"
         ) from error
@@ -103,4 +104,4 @@ def _check_fitted(estimator: Any) -> None:
     except NotFittedError as error:
         raise errors.Invalid(f"this {type(estimator).__name__} is not fitted", hint="call its fit() first") from error
     except TypeError:
-        return  # looks like an estimator but is none of scikit-learn's: the runtime will judge
+        return  # looks like an estimator but not one of scikit-learn's: the runtime will judge

@@ -1,4 +1,4 @@
-"""What people write for a version: `name`, `name:version` or `name@alias`. What may be a name is the plane's to say."""
+"""References to a version: `name`, `name:version` or `name@alias`. The plane decides which names are valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(r"v?0*([1-9][0-9]*)")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """At most one of `version` and `alias` is given; with neither, the current version is meant."""
+    """At most one of `version` and `alias` is set; with neither, it means the current version."""
 
     name: str
     version: str | None = None
@@ -22,7 +22,7 @@ class Reference:
 
 
 def parse(text: str) -> Reference:
-    """Invalid."""
+    """Raises Invalid."""
     found = _SHAPE.fullmatch(text)
     if found is None:
         raise errors.Invalid(f"'{text}' names no version", hint="write model:version, model@alias or model")
@@ -31,8 +31,8 @@ def parse(text: str) -> Reference:
     return Reference(name, number[1] if number else version, alias)
 
 
-def written(name: str, version: str | int | None, alias: str | None) -> str:
-    """Invalid when both are given."""
+def format_reference(name: str, version: str | int | None, alias: str | None) -> str:
+    """Raises Invalid if both are given."""
     if version is not None and alias is not None:
         raise errors.Invalid("give a version or an alias, not both")
     if version is not None:

@@ -1,4 +1,4 @@
-"""The packages that a version requires, as callers give them: requirements themselves, or a file of such."""
+"""The packages that a version requires: a list of requirements, or a file of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TypeAlias
 from mizzen import errors
 
 Required: TypeAlias = Sequence[str] | str | Path
-"""Requirements as for pip; or the path of a file that holds such."""
+"""Requirements as for pip, or the path of a file that holds them."""
 
 
-def listed(given: Required | None) -> list[str] | None:
-    """None: nothing was said, and a requirements.txt among the files counts. NotFound, Invalid."""
+def to_list(given: Required | None) -> list[str] | None:
+    """Return the list; None if none was given, so that a requirements.txt among the files applies. Raises NotFound,
+    Invalid."""
     if given is None or not isinstance(given, str | Path):
         return None if given is None else list(given)
     from mizzen.kinds.text import requirements
@@ -29,8 +30,8 @@ def listed(given: Required | None) -> list[str] | None:
 
 
 def with_pickler(given: Required | None, framework: str | None, path: Path) -> Required | None:
-    """With cloudpickle where an object was pickled with it that needs it to be read again."""
-    lines = listed(given)
+    """Add cloudpickle if the object was pickled with it and needs it for unpickling."""
+    lines = to_list(given)
     if lines is None or framework != "python" or path.suffix != ".cloudpickle":
         return lines
     from mizzen.kinds.text import requirements
@@ -39,8 +40,8 @@ def with_pickler(given: Required | None, framework: str | None, path: Path) -> R
     return lines if named else [*lines, "cloudpickle"]
 
 
-def told(answer: dict[str, object]) -> str:
-    """What a version requires, to be said behind its number; empty when it requires nothing."""
+def describe(answer: dict[str, object]) -> str:
+    """Describe a version's requirements, to be appended to its number; empty if there are none."""
     lines = answer.get("requirements")
     if not isinstance(lines, list) or not lines:
         return ""

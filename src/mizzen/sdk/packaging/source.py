@@ -1,4 +1,4 @@
-"""What `deploy` is given, as one path to send and an entrypoint: files, folders, and `module:object`.
+"""The source of a deployment as one path to send and an entrypoint: files, folders, and `module:object`.
 
 A module is found and read from a folder, never imported: deploying code must not run it here.
 """
@@ -26,7 +26,7 @@ _LEFT_OUT: Final = shutil.ignore_patterns("__pycache__", "*.pyc", ".*")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a version is made of: a file or folder, and what to load in it."""
+    """The content of a version: a file or folder, and the entrypoint in it."""
 
     path: Path
     framework: str | None = None
@@ -34,10 +34,10 @@ class Source:
 
 
 @contextmanager
-def opened(what: str, folder: Path, entrypoint: str | None = None) -> Iterator[Source]:
-    """The source `what` names, seen from `folder`. Copies made for it are gone afterwards. NotFound, Invalid.
+def open_source(what: str, folder: Path, entrypoint: str | None = None) -> Iterator[Source]:
+    """Yield the source that `what` names, relative to `folder`. Its temporary copies are removed afterwards.
 
-    `entrypoint` says what to load of a path; `module:object` says so itself.
+    `entrypoint` names the object to load from a path; `module:object` already names it. Raises NotFound, Invalid.
     """
     path = folder / what
     if path.exists():
@@ -63,13 +63,13 @@ def opened(what: str, folder: Path, entrypoint: str | None = None) -> Iterator[S
 
 
 def check_defines(file: Path, object_: str) -> None:
-    """NotFound when the module in `file` defines no such object; Invalid when it cannot be read as Python."""
+    """Raise NotFound if the module in `file` does not define the object; Invalid if it cannot be parsed as Python."""
     try:
         tree = ast.parse(file.read_bytes(), filename=str(file))
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise errors.Invalid(f"{file.name}{line} is no Python: {error.args[0]}") from error
-    names = _defined(tree.body)
+    names = _names_defined(tree.body)
     wanted = object_.split(".", maxsplit=1)[0]
     if wanted in names or "*" in names or "__getattr__" in names:
         return
@@ -124,8 +124,8 @@ def _find(module: str, folder: Path) -> Path:
     raise errors.NotFound(f"no module '{module}' in {folder}", hint=hint)
 
 
-def _defined(statements: list[ast.stmt]) -> set[str]:
-    """Names a module gives itself at its top level, also within if, try, with and loops."""
+def _names_defined(statements: list[ast.stmt]) -> set[str]:
+    """Return the names that a module defines at its top level, also within if, try, with and loops."""
     names: set[str] = set()
     for statement in statements:
         match statement:
@@ -138,7 +138,7 @@ def _defined(statements: list[ast.stmt]) -> set[str]:
                 names |= {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
             case _:
                 for block in _blocks(statement):
-                    names |= _defined(block)
+                    names |= _names_defined(block)
     return names
 
 

@@ -1,4 +1,4 @@
-"""What a plane sends as a tar, as files in a folder here. Only files and folders: nothing that leads out of it."""
+"""Extracting a tar from a plane into a local folder. Only files and folders: nothing that leads out of it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from mizzen import errors
 _IN_MEMORY: Final = 8 << 20
 
 
-async def unpacked(pieces: AsyncIterator[bytes], folder: Path) -> Path:
-    """The folder, with the files in it; it is made. AlreadyExists when one of them is there, and nothing is written."""
+async def extract(pieces: AsyncIterator[bytes], folder: Path) -> Path:
+    """Create the folder with the files in it, and return it. Raises AlreadyExists if a file exists, and then writes
+    nothing."""
     with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as file:
         async for piece in pieces:
             await asyncio.to_thread(file.write, piece)

@@ -1,8 +1,8 @@
-"""What people have, as V2 requests, and V2 answers as arrays.
+"""Converting Python data to V2 requests, and V2 responses to arrays.
 
-Taken: nested lists, numbers, strings, numpy arrays, DataFrames (anything with `to_numpy` and `columns`), lists of dicts
-from column to value, and dicts from input name to any of these. What the model says of its inputs gives names and
-datatypes where the caller gave none.
+It accepts nested lists, numbers, strings, numpy arrays, DataFrames (anything with `to_numpy` and `columns`), lists of
+dicts from column to value, and dicts from input name to any of these. The model's signature supplies names and
+datatypes that the caller did not give.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 
 UNNAMED: Final = "input"
-"""Name of the only input when neither caller nor model gives one."""
+"""Name of the only input if neither caller nor model gives one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output as a model declares it. -1 in a shape is any size."""
+    """An input or output as a model declares it. -1 in a shape means any size."""
 
     name: str
     datatype: str
@@ -33,7 +33,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The answer of a model: one array per output. BYTES come as arrays of str."""
+    """The response of a model: one array per output. BYTES become arrays of str."""
 
     model: str
     model_version: str
@@ -42,7 +42,7 @@ class Prediction:
 
     @property
     def array(self) -> Array:
-        """The only output. BadRequest when there are several."""
+        """The only output. Raises BadRequest if there are several."""
         if len(self.outputs) != 1:
             names = ", ".join(self.outputs) or "none"
             raise errors.BadRequest(
@@ -52,15 +52,15 @@ class Prediction:
         return next(iter(self.outputs.values()))
 
 
-def declared(metadata: Mapping[str, Any]) -> tuple[Tensor, ...]:
-    """The inputs named in V2 model metadata."""
+def inputs_of(metadata: Mapping[str, Any]) -> tuple[Tensor, ...]:
+    """Return the inputs named in V2 model metadata."""
     return tuple(
         Tensor(str(item["name"]), str(item["datatype"]), tuple(item["shape"])) for item in metadata.get("inputs") or ()
     )
 
 
 def is_v2(inputs: Any) -> bool:
-    """Is this already the body of a V2 request?"""
+    """Return whether this is already the body of a V2 request."""
     if not isinstance(inputs, Mapping) or not isinstance(inputs.get("inputs"), list):
         return False
     return all(
@@ -69,8 +69,9 @@ def is_v2(inputs: Any) -> bool:
 
 
 def encode(inputs: Any, signature: Sequence[Tensor] = ()) -> list[dict[str, Any]]:
-    """The `inputs` of a V2 request. BadRequest when this cannot be sent, or its names are not the model's."""
-    named = _named(inputs, signature)
+    """Return the `inputs` of a V2 request. Raises BadRequest if they cannot be sent, or their names are not the
+    model's."""
+    named = _by_name(inputs, signature)
     known = {tensor.name: tensor for tensor in signature}
     unknown = [name for name in named if known and name not in known]
     if unknown:
@@ -90,12 +91,12 @@ def decode(answer: Mapping[str, Any]) -> Prediction:
 
 
 def array_of(tensor: Mapping[str, Any]) -> Array:
-    """One V2 tensor with JSON data, flat or nested, as an array."""
+    """Convert one V2 tensor with JSON data, flat or nested, to an array."""
     dtype = tensors.datatype_named(tensor["datatype"]).dtype
     return np.array(tensor["data"], dtype).reshape(tuple(tensor["shape"]))
 
 
-def _named(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+def _by_name(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
     if isinstance(inputs, Mapping):
         return {str(name): value for name, value in inputs.items()}
     if hasattr(inputs, "to_numpy") and hasattr(inputs, "columns"):
@@ -114,7 +115,7 @@ def _named(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
 
 
 def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
-    """A DataFrame: one tensor when the model takes one, else one for each column."""
+    """Convert a DataFrame: one tensor if the model takes one, else one per column."""
     names = [str(column) for column in frame.columns]
     if len(signature) == 1 and signature[0].name not in names:
         return {signature[0].name: frame.to_numpy()}
@@ -122,7 +123,7 @@ def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
 
 
 def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Rows as objects of values by column."""
+    """Convert rows that are dicts from column to value."""
     for row in rows:
         if row.keys() != rows[0].keys():
             raise errors.BadRequest(
@@ -133,7 +134,7 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
-    given = _shaped(_array(value, name), wanted)
+    given = _to_rows(_array(value, name), wanted)
     if wanted is not None:
         _refuse_words(given, wanted)
     try:
@@ -150,7 +151,7 @@ def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
 
 
 def _refuse_words(array: Array, wanted: Tensor) -> None:
-    """Where numbers are wanted, name the first that is none: of a long table its type alone would say little."""
+    """If the model takes numbers, name the first value that is not one: for a long table the type alone says little."""
     if array.dtype.kind not in "USO" or not tensors.datatype_named(wanted.datatype).number:
         return
     for element in array.reshape(-1).tolist():
@@ -167,13 +168,13 @@ def _array(value: Any, name: str) -> Array:
             f"input '{name}' is no array: rows must be equally long and of numbers, strings or booleans"
         ) from error
     if isinstance(value, list | tuple) and array.dtype.kind in "US":
-        # numpy turns a mix of numbers and strings into strings; as objects they stay what they are, and are refused.
+        # numpy turns a mix of numbers and strings into strings; as objects they keep their types, and are rejected.
         array = np.asarray(value, dtype=object)
     return array
 
 
-def _shaped(array: Array, wanted: Tensor | None) -> Array:
-    """A value alone is one row; so is a flat row for a model of that width, and a column is a column of width 1."""
+def _to_rows(array: Array, wanted: Tensor | None) -> Array:
+    """A single value is one row; so is a flat row for a model of that width. A column is a column of width 1."""
     if array.ndim == 0:
         array = array.reshape(1)
     if wanted is None or array.ndim != 1 or len(wanted.shape) != 2:
@@ -185,7 +186,7 @@ def _shaped(array: Array, wanted: Tensor | None) -> Array:
 
 
 def _cast(array: Array, datatype: tensors.Datatype, wanted: Tensor) -> tuple[tensors.Datatype, Array]:
-    """To the datatype the model declares, where only digits are lost by it: those its datatype cannot hold."""
+    """Cast to the datatype the model declares, if only precision is lost: digits that its datatype cannot hold."""
     target = tensors.datatype_named(wanted.datatype)
     with np.errstate(all="ignore"):
         fits = "BYTES" not in (datatype.name, target.name)

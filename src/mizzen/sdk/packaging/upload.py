@@ -1,7 +1,7 @@
-"""Making a version of what somebody has: files here, a git revision, or something to download.
+"""Registering a version from local files, a git revision, or a download.
 
-Files are named to a plane of this machine, which reads them itself. To any other they are sent by digest: only what it
-lacks, in pieces, and from where it broke off.
+A plane on this machine gets only the path, and reads the files itself. Other planes get the files by digest: only those
+they lack, in chunks, resumed where an upload broke off.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.blobs.fs import content, folders
-from mizzen.sdk.api.session import escaped
+from mizzen.sdk.api.session import escape
 from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.packaging.requirements import Required
 
 TIMEOUT: Final = 900.0
-"""Seconds until the plane has fetched, unpacked and stored a version."""
+"""Seconds to wait for the plane to fetch, unpack and store a version."""
 PIECE: Final = 8 << 20
 CREATED: Final = 201
 AT_ONCE: Final = 4
@@ -30,7 +30,7 @@ _ATTEMPTS: Final = 8
 _PAUSE: Final = 0.2
 
 Progress = Callable[[int, int | None], None]
-"""Called with the bytes that are there, of how many."""
+"""Called with the bytes uploaded so far, and the total."""
 
 
 async def add_version(
@@ -47,37 +47,37 @@ async def add_version(
     training: bool = False,
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Register a version, the next one unless `version` names it. The version, as the plane tells it, and `created`:
-    False when exactly this one was there already.
+    """Register a version, the next one unless `version` names it. Returns the version, and `created`: False if exactly
+    this one already existed.
 
     `source`: the path of a file, a folder or an archive; `git+<url>[@ref][#path]`, or {"git": {"repo", "ref", "path"}};
-    {"downloadURL", "sha256sum"}. `requirements`: Python packages as for pip, or a file of them; without, those of a
-    requirements.txt among the files. `python`: such as 3.12, for another one than the plane's. `training`: it is to be
-    trained, so what is loaded to serve it need not be there yet. NotFound, Invalid.
+    {"downloadURL", "sha256sum"}. `requirements`: Python packages as for pip, or a file of them; the default is a
+    requirements.txt among the files. `python`: such as 3.12, if not the plane's own. `training`: this is code to train,
+    so the files to serve need not exist yet. Raises NotFound, Invalid.
     """
     said = {
         "framework": framework,
         "entrypoint": entrypoint,
-        "requirements": await asyncio.to_thread(packaging_requirements.listed, requirements),
+        "requirements": await asyncio.to_thread(packaging_requirements.to_list, requirements),
         "python": python,
         "labels": dict(labels) if labels else None,
         "training": training or None,
     }
     options = {name: value for name, value in said.items() if value is not None}
     body = await _body(plane, model, source, progress or _silent)
-    path = f"/model/{escaped(model)}/version/{escaped(version or 'auto')}"
+    path = f"/model/{escape(model)}/version/{escape(version or 'auto')}"
     sent = {**body, **options}
     code, answer = await plane.answer("POST", path, body=sent, params=plane.within(), timeout=TIMEOUT)
     return {**answer, "created": code == CREATED}
 
 
-def sourced(
+def choose_source(
     source: Path | str | Mapping[str, Any] | None,
     git: str | Mapping[str, str] | None,
     url: str | None,
     sha256: str | None,
 ) -> Path | str | Mapping[str, Any]:
-    """The one source of the three that may be given. Invalid when it is not one."""
+    """Return the one source of the three possible. Raises Invalid if not exactly one is given."""
     if sum(given is not None for given in (source, git, url)) != 1:
         raise errors.Invalid("a version is made of one source", hint="give a path, or git=, or url= with sha256=")
     if url is not None:
@@ -128,7 +128,7 @@ class _Sending:
     progress: Progress
 
     async def run(self) -> None:
-        """Returns when the plane has all files. MizzenError."""
+        """Upload until the plane has all files. Raises MizzenError."""
         missing = await self._missing()
         wanted = {file.digest: file for file in self.files if file.digest in missing}
         total = sum(file.size for file in wanted.values())
@@ -153,13 +153,13 @@ class _Sending:
             raise failed.exceptions[0] from None
 
     async def _missing(self) -> frozenset[str]:
-        path = f"/model/{escaped(self.model)}/upload"
+        path = f"/model/{escape(self.model)}/upload"
         body = {"files": [file.wire() for file in self.files]}
         answer = await self.plane.request("POST", path, body=body, params=self.plane.within())
         return frozenset(answer["missing"])
 
     async def _send(self, file: _File, tell: Callable[[int], None]) -> None:
-        """All pieces; after a broken connection, or when somebody broke off before, from where the plane is."""
+        """Send all chunks; after a broken connection or an aborted upload, resume at the plane's offset."""
         offset, left, best = None if file.size > PIECE else 0, _ATTEMPTS, -1
         while True:
             try:
@@ -182,14 +182,14 @@ class _Sending:
 
     async def _offset(self, file: _File) -> int:
         offset = int((await self._call(file, b"", f"bytes */{file.size}"))["offset"])
-        return offset if offset < file.size else 0  # all is there but was never looked at: the last word is a piece
+        return offset if offset < file.size else 0  # all bytes are there but were never verified: the final request needs a chunk
 
     async def _put(self, file: _File, offset: int) -> dict[str, Any]:
         data = await asyncio.to_thread(_piece, file, offset)
         return await self._call(file, data, f"bytes {offset}-{offset + len(data) - 1}/{file.size}" if data else None)
 
     async def _call(self, file: _File, data: bytes, span: str | None) -> dict[str, Any]:
-        path = f"/model/{escaped(self.model)}/upload/{file.digest}"
+        path = f"/model/{escape(self.model)}/upload/{file.digest}"
         headers = {"content-range": span} if span else {}
         return await self.plane.request(
             "PUT", path, body=data, headers=headers, params=self.plane.within(), timeout=TIMEOUT
@@ -206,7 +206,7 @@ def _piece(file: _File, offset: int) -> bytes:
 
 
 def _files(path: Path) -> tuple[_File, ...]:
-    """What is to be sent; the same files that a plane of this machine would read."""
+    """Return the files to send: the same ones that a plane on this machine would read."""
     found = folders.files_of(path)
     archive = len(found) == 1 and path.is_file() and _is_archive(path)
     return tuple(
@@ -215,14 +215,14 @@ def _files(path: Path) -> tuple[_File, ...]:
 
 
 def _is_archive(path: Path) -> bool:
-    from mizzen.blobs.ingest import archives  # with what it stands on, half of a start of the CLI
+    from mizzen.blobs.ingest import archives  # with its imports, half of the CLI's start time
 
     with path.open("rb") as file:
         return archives.is_meant(file, path.name)
 
 
 def _is_ours(plane: Calls) -> bool:
-    """Does the plane run here, and are we its admin? Then it can read what we name."""
+    """Return whether the plane runs here and the caller is its admin: then it can read local paths."""
     place = plane.place
     if place.data_dir is None or place.token is None:
         return False
@@ -235,13 +235,13 @@ def _is_ours(plane: Calls) -> bool:
 def _git(text: str) -> dict[str, str]:
     repo, _, path = text.removeprefix("git+").partition("#")
     head, at, ref = repo.rpartition("@")
-    # An @ before the path is who asks, not what for.
+    # An @ before the path belongs to the user part, not to the ref.
     if not at or "/" in ref.partition("/")[0] or ":" in ref or "/" not in head.partition("//")[2]:
-        return _known(repo=repo, path=path)
-    return _known(repo=head, ref=ref, path=path)
+        return _without_empty(repo=repo, path=path)
+    return _without_empty(repo=head, ref=ref, path=path)
 
 
-def _known(**fields: str) -> dict[str, str]:
+def _without_empty(**fields: str) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 

@@ -1,7 +1,7 @@
-"""Which nodes answered a request, and by which decisions: kept for as long as feedback may come.
+"""Records of which nodes answered a request, and of the routing decisions, for as long as feedback may arrive.
 
-A gateway appends to segments of its own (`log`), any gateway reads those of all (`finding`), the plane removes what is
-left over (`sweeping`). Here are files and their format, and nothing of what feedback means.
+A gateway appends to its own segments (`writer`), any gateway reads those of all (`lookup`), and the plane removes
+leftovers (`retention`). Here: files and their format. Not here: what feedback means.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Ids that clients have chosen -> ids of ours. One mapped file per gateway, of fixed size.
+"""Maps ids that clients chose to record ids. One mapped file of fixed size per gateway.
 
-It is a table of buckets with a few rows each, looked up by a hash of the chosen id. Of one id the newest row stays; of
-several in one bucket the oldest has to go. A row that is half written, or whose record is gone, names a record that is
-not found: so nobody has to lock anything.
+A table of buckets with a few rows each, addressed by a hash of the client's id. A new row replaces the row of the same
+id, or the oldest row of the bucket. A half-written row, or a row whose record is gone, leads to a record that is not
+found. So no lock is needed.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ NAME = "index"
 
 _MAGIC = b"MZIDXS\x00\x01"
 _ROW = struct.Struct("<16s16sd")
-"""Hash of the chosen id, our own, when."""
+"""Hash of the client's id, record id, time."""
 _WAYS = 8
 _BUCKET = _ROW.size * _WAYS
 _TIMES = struct.Struct("<" + "32xd" * _WAYS)
-_LEAST, _MOST = 4096, 4 << 20
+_MIN_BYTES, _MAX_BYTES = 4096, 4 << 20
 
 
 def size_for(max_bytes: int) -> int:
-    """Of the index beside so many bytes of records, which it is part of."""
-    wanted = min(max(max_bytes // 16, _LEAST), _MOST)
+    """Return the size of the index for this many bytes of records; it counts toward them."""
+    wanted = min(max(max_bytes // 16, _MIN_BYTES), _MAX_BYTES)
     return wanted // _BUCKET * _BUCKET
 
 
-class Index:
+class ClientIdIndex:
     __slots__ = ("_buckets", "_inode", "_map", "_path")
 
     def __init__(self, home: Path, size: int) -> None:
-        """The one that is there, if it has this size; else a new one in its place. OSError."""
+        """Opens the existing file if it has this size; else replaces it. Raises OSError."""
         self._path = home / NAME
         self._buckets = size // _BUCKET - 1
-        if not _fits(self._path, size):
+        if not _has_size(self._path, size):
             _create(self._path, size)
         with self._path.open("r+b", buffering=0) as file:
             self._map = mmap.mmap(file.fileno(), size)
             self._inode = os.fstat(file.fileno()).st_ino
 
     @property
-    def there(self) -> bool:
-        """False: somebody has removed the file, and nobody will read what is written here."""
+    def exists(self) -> bool:
+        """False: the file was removed, so writes here will never be read."""
         try:
             return self._path.stat().st_ino == self._inode
         except OSError:
             return False
 
     def put(self, chosen: bytes, id_: bytes, now: float) -> None:
-        key = _hashed(chosen)
+        key = _hash(chosen)
         table = self._map
-        start = _place(key, self._buckets)
+        start = _bucket_offset(key, self._buckets)
         at = table[start : start + _BUCKET].find(key)
         if at < 0 or at % _ROW.size:
             times = _TIMES.unpack_from(table, start)
@@ -70,36 +70,36 @@ class Index:
         self._map.close()
 
 
-def remove_unless(home: Path, size: int) -> None:
-    """One of another size is of no more use, and counts for the bytes that may be used. OSError."""
+def remove_unless_size(home: Path, size: int) -> None:
+    """Remove an index of another size: it is useless and counts toward the limit. Raises OSError."""
     path = home / NAME
-    if not _fits(path, size):
+    if not _has_size(path, size):
         path.unlink(missing_ok=True)
 
 
-def look(path: Path, chosen: bytes) -> Iterator[tuple[float, bytes]]:
-    """When it was chosen, and our own id of it. OSError or ValueError when this is no index."""
+def look_up(path: Path, chosen: bytes) -> Iterator[tuple[float, bytes]]:
+    """Yield time and record id for a client's id. Raises OSError, or ValueError if this is not an index."""
     with path.open("rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if size < 2 * _BUCKET or size % _BUCKET or os.pread(file.fileno(), len(_MAGIC), 0) != _MAGIC:
-            raise ValueError("no index of records")
-        key = _hashed(chosen)
-        rows = os.pread(file.fileno(), _BUCKET, _place(key, size // _BUCKET - 1))
+            raise ValueError("this file is not a record index")
+        key = _hash(chosen)
+        rows = os.pread(file.fileno(), _BUCKET, _bucket_offset(key, size // _BUCKET - 1))
     for its_key, raw, since in _ROW.iter_unpack(rows):
         if its_key == key:
             yield since, raw.hex().encode()
 
 
-def _hashed(chosen: bytes) -> bytes:
+def _hash(chosen: bytes) -> bytes:
     return blake2b(chosen, digest_size=16).digest()
 
 
-def _place(key: bytes, buckets: int) -> int:
-    """The first bucket is the header."""
+def _bucket_offset(key: bytes, buckets: int) -> int:
+    """Return the offset of a key's bucket. The first bucket is the header."""
     return (int.from_bytes(key[:8], "little") % buckets + 1) * _BUCKET
 
 
-def _fits(path: Path, size: int) -> bool:
+def _has_size(path: Path, size: int) -> bool:
     try:
         with path.open("rb", buffering=0) as file:
             return os.fstat(file.fileno()).st_size == size and file.read(len(_MAGIC)) == _MAGIC
@@ -108,10 +108,10 @@ def _fits(path: Path, size: int) -> bool:
 
 
 def _create(path: Path, size: int) -> None:
-    """Beside, and renamed when it is whole."""
+    """Create the file under a temporary name, then rename it."""
     fresh = path.with_name(f"{NAME}.{os.getpid()}.new")
     try:
-        with open(fresh, "w+b", buffering=0, opener=segments.private) as file:
+        with open(fresh, "w+b", buffering=0, opener=segments.open_private) as file:
             segments.allocate(file.fileno(), size)
             os.pwrite(file.fileno(), _MAGIC, 0)
         os.replace(fresh, path)

@@ -1,4 +1,4 @@
-"""A record by its id, whichever gateway has written it."""
+"""Finds a record by its id, whichever gateway wrote it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from pathlib import Path
 import msgspec
 
 from mizzen.selection.records import client_id_index, record, segments
-from mizzen.selection.records.record import Found
+from mizzen.selection.records.record import StoredRecord
 
 
-def find(folder: Path, uid: str, id_: bytes, *, since: float = 0.0) -> Found | None:
-    """None when it is unknown, or was answered before `since`. Files that are missing, broken or not ours are as good
-    as none."""
+def find(folder: Path, uid: str, id_: bytes, *, since: float = 0.0) -> StoredRecord | None:
+    """Return the record; None if it is unknown or was answered before `since`. Missing, broken and foreign files are
+    ignored."""
     home = folder / uid
-    found = _sealed(home, id_, since)
+    found = _find_by_own_id(home, id_, since)
     if found is not None:
         return found
-    named = [each for path in home.glob(f"*/{client_id_index.NAME}") for each in _named(path, id_)]
+    named = [each for path in home.glob(f"*/{client_id_index.NAME}") for each in _list_own_ids(path, id_)]
     for _, own in sorted(named, reverse=True):
-        found = _sealed(home, own, since)
+        found = _find_by_own_id(home, own, since)
         if found is not None:
             return found
     return None
 
 
-def _sealed(home: Path, id_: bytes, since: float) -> Found | None:
+def _find_by_own_id(home: Path, id_: bytes, since: float) -> StoredRecord | None:
     address = segments.address_of(id_)
     if address is None:
         return None
@@ -33,13 +33,15 @@ def _sealed(home: Path, id_: bytes, since: float) -> Found | None:
         body = segments.read(home / str(address.gateway), address)
         if body is None or not body.at >= since:
             return None
-        return Found(segments.id_of(address), body.at, body.user.decode(), body.outputs, record.decode(body.what))
+        return StoredRecord(
+            segments.id_of(address), body.at, body.user.decode(), body.outputs, record.decode(body.what)
+        )
     except (OSError, ValueError, msgspec.DecodeError):
         return None
 
 
-def _named(path: Path, chosen: bytes) -> list[tuple[float, bytes]]:
+def _list_own_ids(path: Path, chosen: bytes) -> list[tuple[float, bytes]]:
     try:
-        return list(client_id_index.look(path, chosen))
+        return list(client_id_index.look_up(path, chosen))
     except (OSError, ValueError):
         return []

@@ -1,4 +1,4 @@
-"""What is kept of one request."""
+"""The record of one request."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ from typing import NamedTuple
 
 import msgspec
 
-Decision = tuple[str, str, float]
-"""A node, the child it was routed to, and the probability with which that was chosen; 0.0: there is none to tell."""
-Run = tuple[str, str]
+RecordedDecision = tuple[str, str, float]
+"""A node, the child that it routed to, and the probability of that choice; 0.0: unknown."""
+RecordedRun = tuple[str, str]
 """A node, and the version that answered for it."""
 
 
 class Record(msgspec.Struct, array_like=True, frozen=True):
-    """What is the same for many requests: it may be encoded once for all of them."""
+    """The part that is the same for many requests: it may be encoded once for all of them."""
 
     generation: int
     """Of the spec that answered."""
-    decisions: list[Decision]
-    ran: list[Run]
+    decisions: list[RecordedDecision]
+    ran: list[RecordedRun]
     """In topological order."""
 
 
-class Found(NamedTuple):
-    """A whole record, as it was read."""
+class StoredRecord(NamedTuple):
+    """A complete record, as read from disk."""
 
     id: bytes
-    """The sealed one, also where it was found by another."""
+    """The record's own id, even if it was found by a client's id."""
     at: float
     """When it was answered, in seconds since 1970."""
     user: str
-    """Empty: nobody said."""
+    """Empty: unknown."""
     outputs: bytes | None
-    """The payload of the answer; None: it was too large to be kept."""
+    """The payload of the answer; None: too large to be stored."""
     what: Record
 
 
@@ -41,5 +41,5 @@ _encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Record).decode
 
 
-def what_of(generation: int, decisions: Iterable[Decision], ran: Iterable[Run]) -> bytes:
+def encode_record(generation: int, decisions: Iterable[RecordedDecision], ran: Iterable[RecordedRun]) -> bytes:
     return _encode(Record(generation, list(decisions), list(ran)))

@@ -1,4 +1,4 @@
-"""What nobody writes any more: records of graphs that are gone, and of gateways that run no more."""
+"""Removes leftover records: of deleted graphs, of stopped gateways, and those that are too old."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pathlib import Path
 
 from mizzen.selection.records import segments
 from mizzen.selection.records.client_id_index import NAME
-from mizzen.selection.records.writer import expired
+from mizzen.selection.records.writer import is_expired
 
 log = logging.getLogger(__name__)
 
 
 def sweep(folder: Path, alive: Mapping[str, float], now: float) -> None:
-    """`alive`: for how many seconds each uid keeps records that still does; those of all others are removed, unless
-    they have just begun. `now`: seconds since 1970.
+    """Remove leftovers. `alive`: the retention in seconds of each uid that stores records; records of all other uids
+    are removed, unless they are new. `now`: seconds since 1970.
 
-    Of the rest it removes segments in which everything is too old, of whichever gateway: one that runs gives no ids of
-    such a segment away. A gateway whose folder is removed makes it anew when it has something to write.
+    For the uids that stay, removes segments in which every record is too old, of any gateway: a running gateway hands
+    out no ids of such a segment. A gateway whose folder was removed creates it again on its next write.
     """
     for home in _folders(folder):
         max_seconds = alive.get(home.name)
         try:
             if max_seconds is None:
-                # One that was just made may belong to a graph that was not there yet when the living were counted.
-                if expired(home.stat().st_mtime, 0.0, now):
+                # A new folder may belong to a graph that was created after `alive` was collected.
+                if is_expired(home.stat().st_mtime, 0.0, now):
                     shutil.rmtree(home)
                 continue
             for gateway in _folders(home):
                 _sweep_gateway(gateway, max_seconds, now)
         except OSError as error:
-            log.warning("records that are too old stay in %s: %s", home, error)
+            log.warning("expired records cannot be removed from %s: %s", home, error)
 
 
 def _sweep_gateway(home: Path, max_seconds: float, now: float) -> None:
@@ -41,17 +41,17 @@ def _sweep_gateway(home: Path, max_seconds: float, now: float) -> None:
         if segments.serial_of(path.name) is None:
             continue
         try:
-            over = expired(segments.header(path).until, max_seconds, now)
+            over = is_expired(segments.read_header(path).until, max_seconds, now)
         except FileNotFoundError:
             continue
-        except ValueError:  # not ours, or cut short: it goes when nothing in it could be young enough
-            over = expired(path.stat().st_mtime, max_seconds, now)
+        except ValueError:  # foreign or truncated: removed once nothing in it can be recent enough
+            over = is_expired(path.stat().st_mtime, max_seconds, now)
         if over:
             path.unlink(missing_ok=True)
         else:
             left = True
-    if not left and expired(home.stat().st_mtime, 0.0, now):
-        # The index leads nowhere any more. If its gateway runs, it notices with its next segment.
+    if not left and is_expired(home.stat().st_mtime, 0.0, now):
+        # The index is stale. If its gateway is running, it notices with its next segment.
         (home / NAME).unlink(missing_ok=True)
         if not any(home.iterdir()):
             home.rmdir()

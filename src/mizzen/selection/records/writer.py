@@ -1,11 +1,11 @@
-"""What a gateway writes: the records of one graph or model.
+"""Writes one gateway's records of one graph or model.
 
-Writing is an assignment to mapped memory: every process sees it at once, it survives the end of this one, and no record
-costs a call of the system. A new segment is begun when one is full, or has been in use for an eighth of the time that
-records are kept; then the oldest ones are removed, as far as they are too old or too many bytes.
+A write is an assignment to mapped memory: every process sees it at once, it survives the end of this process, and it
+needs no system call. A new segment starts when the current one is full, or has been in use for an eighth of the
+retention time. Then the oldest segments are removed, if they are too old or exceed the size limit.
 
-A prediction never fails for this. Where nothing can be written its id is a plain one, that names no record, and
-`lost` counts it.
+A prediction never fails because of this. If nothing can be written, its id is a plain one without a record, and `lost`
+counts it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from zlib import crc32
 
 from mizzen.graph import table_types
 from mizzen.selection.records import segments
-from mizzen.selection.records.client_id_index import Index, remove_unless, size_for
+from mizzen.selection.records.client_id_index import ClientIdIndex, remove_unless_size, size_for
 from mizzen.selection.records.segments import (
     FIRST_SLOT,
     HEAD,
@@ -34,28 +34,28 @@ from mizzen.selection.records.segments import (
     TAIL,
     TOO_LARGE,
     Header,
-    Segment,
+    RecordSegment,
 )
 
-FIRST_BYTES, LEAST_BYTES, MOST_BYTES = 256 << 10, 16 << 10, 8 << 20
-"""Of a segment: the first one, those of somebody who keeps little, and any."""
+FIRST_BYTES, MIN_BYTES, MAX_BYTES = 256 << 10, 16 << 10, 8 << 20
+"""Size of a segment: the first, the minimum for small limits, and the maximum."""
 PARTS = 16
-"""So many segments, at least, are within the bound of bytes."""
+"""Minimum number of segments within the size limit."""
 SPANS = 8
-"""So many, at least, within that of time."""
+"""Minimum number of segments within the retention time."""
 LINGER_SECONDS = 120.0
-"""How long a segment that is full can still be written to: longer than any request lives."""
+"""How long a full segment can still be written to: longer than any request takes."""
 RETRY_SECONDS = 1.0
-"""Between two attempts to make a file where one has failed."""
+"""Between attempts to create a file after a failure."""
 _LOW = MAX_SLOTS * SLOT_BYTES
-"""Bodies that stand higher leave room for all slots."""
+"""Bodies above this offset leave space for all slots."""
 _WORD = 16
 _BLOCK_BYTES = 4096
 
 log = logging.getLogger(__name__)
 
 
-class _Kept(NamedTuple):
+class _SegmentFile(NamedTuple):
     """A segment on disk."""
 
     path: Path
@@ -63,42 +63,61 @@ class _Kept(NamedTuple):
     until: float
 
 
-class Log:
+class RecordLog:
     __slots__ = (
-        "_at", "_complained", "_current", "_end", "_gateway", "_home", "_index", "_index_bytes", "_kept", "_lingering",
-        "_prefix", "_retry_at", "_segment_bytes", "_segments", "_slot", "_until", "_wall", "_words", "lost",
+        "_at",
+        "_current",
+        "_end",
+        "_gateway",
+        "_home",
+        "_index",
+        "_index_bytes",
+        "_limits",
+        "_lingering",
+        "_prefix",
+        "_retry_at",
+        "_segment_bytes",
+        "_segments",
+        "_slot",
+        "_until",
+        "_wall",
+        "_warned",
+        "_words",
+        "lost",
     )  # fmt: skip
 
-    def __init__(self, folder: Path, gateway: int, kept: table_types.Kept, *, wall: Callable[[], float]) -> None:
-        """`folder`: of all records. `wall`: seconds since 1970. Nothing is opened before it is needed."""
+    def __init__(
+        self, folder: Path, gateway: int, limits: table_types.RecordLimits, *, wall: Callable[[], float]
+    ) -> None:
+        """`folder`: of all records. `wall`: returns seconds since 1970. Files are opened when needed."""
         if not 0 <= gateway <= segments.MAX_GATEWAY:
-            raise ValueError(f"gateway {gateway} is beyond {segments.MAX_GATEWAY}")
+            raise ValueError(f"gateway {gateway} is not within 0 to {segments.MAX_GATEWAY}")
         self.lost = 0
-        """Requests whose record could not be kept."""
-        self._home = folder / kept.uid / str(gateway)
+        """Requests whose record could not be stored."""
+        self._home = folder / limits.uid / str(gateway)
         self._gateway = gateway
-        self._kept = kept
-        self._index_bytes = size_for(kept.max_bytes)
+        self._limits = limits
+        self._index_bytes = size_for(limits.max_bytes)
         self._wall = wall
-        self._current: Segment | None = None
-        self._index: Index | None = None
-        self._segments: deque[_Kept] | None = None
-        """Those on disk but for the current one, the oldest first; None: nobody has looked."""
-        self._lingering: deque[tuple[float, Segment]] = deque()
+        self._current: RecordSegment | None = None
+        self._index: ClientIdIndex | None = None
+        self._segments: deque[_SegmentFile] | None = None
+        """Segments on disk except the current one, oldest first; None: not listed yet."""
+        self._lingering: deque[tuple[float, RecordSegment]] = deque()
         self._segment_bytes = FIRST_BYTES
         self._retry_at = 0.0
-        self._complained = False
-        # Of the current segment, here because each request looks at them.
+        self._warned = False
+        # Of the current segment; copied here because each request uses them.
         self._prefix = b""
         self._slot = self._end = 0
         self._until = 0.0
         self._words, self._at = b"", 0
 
     def reserve(self) -> bytes:
-        """A new id: the address of a record that is unknown until it is written."""
+        """Return a new id: the address of a record that is unknown until it is written."""
         slot = self._slot
         if slot >= self._end or self._wall() >= self._until:
-            if not self._begin():
+            if not self._begin_segment():
                 self.lost += 1
                 return PLAIN + os.urandom(10).hex().encode()
             slot = self._slot
@@ -110,8 +129,8 @@ class Log:
         return b"%b%04x%b" % (self._prefix, slot, self._words[at : at + _WORD])
 
     def write(self, id_: bytes, what: bytes, user: bytes, outputs: bytes) -> None:
-        """What is to be known of the request with this id. `what`: of `what_of`; `outputs`: the payload of the answer,
-        of which is kept that it was too large where it has more than MAX_OUTPUTS bytes."""
+        """Write the record with this id. `what`: from `encode_record`. `outputs`: the payload of the answer; if it has
+        more than MAX_OUTPUTS bytes, only TOO_LARGE is stored."""
         slot, word = TAIL.unpack(unhexlify(id_[12:]))
         length = len(outputs)
         if length > MAX_OUTPUTS:
@@ -131,8 +150,8 @@ class Log:
             self._end = top // SLOT_BYTES
         SLOT.pack_into(table, slot * SLOT_BYTES, own.serial, top, crc32(body, own.seed))
 
-    def name(self, id_: bytes, chosen: bytes) -> None:
-        """The record is found by an id that the client has chosen, too."""
+    def add_client_id(self, id_: bytes, chosen: bytes) -> None:
+        """Make the record findable by an id that the client chose."""
         if id_.startswith(PLAIN):
             return
         index, now = self._index, self._wall()
@@ -141,14 +160,14 @@ class Log:
                 return
             try:
                 self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-                index = self._index = Index(self._home, self._index_bytes)
+                index = self._index = ClientIdIndex(self._home, self._index_bytes)
             except OSError as error:
-                self._complain(error, now)
+                self._warn_once(error, now)
                 return
         index.put(chosen, id_, now)
 
     def close(self) -> None:
-        """What was written stays."""
+        """Close the files; the records stay on disk."""
         self._forget_index()
         for _, segment in self._lingering:
             segment.close()
@@ -158,11 +177,11 @@ class Log:
             self._current = None
         self._prefix, self._slot, self._end = b"", 0, 0
 
-    # When a segment is full
+    # Changing segments
 
     def _write_late(self, prefix: bytes, slot: int, body: bytes) -> None:
-        """The slot may be in a segment that was left since, and the body has to go where there is room."""
-        place = self._opened(prefix)
+        """Write a body to the current segment, although its slot may be in an earlier one."""
+        place = self._find_open_segment(prefix)
         if place is None or not self._has_room(len(body)):
             self.lost += prefix != PLAIN
             return
@@ -177,62 +196,62 @@ class Log:
         own = self._current
         if own is not None and own.top - size >= self._slot * SLOT_BYTES:
             return True
-        return size <= min(self._next_bytes() // 2, segments.MAX_BODY) and self._begin()
+        return size <= min(self._next_bytes() // 2, segments.MAX_BODY) and self._begin_segment()
 
-    def _opened(self, prefix: bytes) -> Segment | None:
+    def _find_open_segment(self, prefix: bytes) -> RecordSegment | None:
         if self._current is not None and prefix == self._current.prefix:
             return self._current
         return next((segment for _, segment in self._lingering if segment.prefix == prefix), None)
 
-    def _begin(self) -> bool:
-        """A new segment is the current one. False: it cannot be made just now."""
+    def _begin_segment(self) -> bool:
+        """Start a new segment. False: it cannot be created now."""
         now = self._wall()
         if now < self._retry_at <= now + RETRY_SECONDS:
             return False
         was = self._current
-        if was is not None and now < self._until:  # it is full before its time
+        if was is not None and now < self._until:  # it filled up early
             self._segment_bytes *= 2
         try:
-            fresh = self._created(now)
+            fresh = self._create_segment(now)
         except OSError as error:
             self._segment_bytes = FIRST_BYTES
-            self._complain(error, now)
+            self._warn_once(error, now)
             return False
         if was is not None:
             self._lingering.append((now + LINGER_SECONDS, was))
             assert self._segments is not None
-            self._segments.append(_Kept(was.path, was.size, was.until))
+            self._segments.append(_SegmentFile(was.path, was.size, was.until))
         while self._lingering and self._lingering[0][0] <= now:
             self._lingering.popleft()[1].close()
-        if self._index is not None and not self._index.there:
+        if self._index is not None and not self._index.exists:
             self._forget_index()
-        self._complained = False
+        self._warned = False
         self._current = fresh
         self._prefix, self._slot, self._until = fresh.prefix, FIRST_SLOT, fresh.until
         self._end = min(MAX_SLOTS, fresh.top // SLOT_BYTES)
         return True
 
-    def _created(self, now: float) -> Segment:
-        """OSError."""
+    def _create_segment(self, now: float) -> RecordSegment:
+        """Raises OSError."""
         self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._segments is None:
-            self._segments = _on_disk(self._home)
+            self._segments = _list_segment_files(self._home)
         if self._index is None:
-            remove_unless(self._home, self._index_bytes)
+            remove_unless_size(self._home, self._index_bytes)
         size = self._next_bytes()
         self._remove_old(size, now)
-        until = now + self._kept.max_seconds / SPANS
+        until = now + self._limits.max_seconds / SPANS
         last = max((segments.serial_of(each.path.name) or 0 for each in self._segments), default=0)
         serial = max(last, self._current.serial if self._current is not None else 0) + 1
         while True:
             seed = int.from_bytes(os.urandom(4), "little")
             try:
                 return segments.create(self._home, Header(self._gateway, serial, seed, until, size))
-            except FileExistsError:  # one of this number still ends while the next has begun
+            except FileExistsError:  # a stopping gateway of this number overlaps with its successor
                 serial += 1
 
     def _next_bytes(self) -> int:
-        part = min(max(self._kept.max_bytes // PARTS, LEAST_BYTES), MOST_BYTES)
+        part = min(max(self._limits.max_bytes // PARTS, MIN_BYTES), MAX_BYTES)
         self._segment_bytes = min(self._segment_bytes, part)
         return self._segment_bytes & ~0xFFF
 
@@ -242,17 +261,17 @@ class Log:
         total = size + current + self._index_bytes + sum(each.size for each in self._segments)
         while self._segments:
             oldest = self._segments[0]
-            if total <= self._kept.max_bytes and not expired(oldest.until, self._kept.max_seconds, now):
+            if total <= self._limits.max_bytes and not is_expired(oldest.until, self._limits.max_seconds, now):
                 return
             oldest.path.unlink(missing_ok=True)
             self._segments.popleft()
             total -= oldest.size
 
-    def _complain(self, error: OSError, now: float) -> None:
+    def _warn_once(self, error: OSError, now: float) -> None:
         self._retry_at = now + RETRY_SECONDS
-        if not self._complained:
-            log.warning("records of what answered cannot be kept in %s: %s", self._home, error)
-            self._complained = True
+        if not self._warned:
+            log.warning("records cannot be stored in %s: %s", self._home, error)
+            self._warned = True
 
     def _forget_index(self) -> None:
         if self._index is not None:
@@ -260,12 +279,12 @@ class Log:
             self._index = None
 
 
-def expired(until: float, max_seconds: float, now: float) -> bool:
-    """Is everything in a segment too old that gave ids away until then?"""
+def is_expired(until: float, max_seconds: float, now: float) -> bool:
+    """Whether every record is too old in a segment that handed out ids until `until`."""
     return now > until + max_seconds + LINGER_SECONDS
 
 
-def _on_disk(home: Path) -> deque[_Kept]:
+def _list_segment_files(home: Path) -> deque[_SegmentFile]:
     found = []
     for path in home.iterdir():
         serial = segments.serial_of(path.name)
@@ -273,9 +292,9 @@ def _on_disk(home: Path) -> deque[_Kept]:
             continue
         try:
             size = path.stat().st_size
-            found.append((serial, _Kept(path, size, segments.header(path).until)))
+            found.append((serial, _SegmentFile(path, size, segments.read_header(path).until)))
         except FileNotFoundError:
             continue
-        except (OSError, ValueError):  # cut short, or not ours: the first to go
-            found.append((serial, _Kept(path, 0, 0.0)))
+        except (OSError, ValueError):  # truncated or foreign: removed first
+            found.append((serial, _SegmentFile(path, 0, 0.0)))
     return deque(each for _, each in sorted(found, key=lambda one: one[0]))

@@ -1,4 +1,4 @@
-"""GET /openapi.json: this API as an OpenAPI document. `make gen` makes it from the code; here it is only handed out."""
+"""GET /openapi.json: the OpenAPI document of this API. `make gen` generates it; this module only serves it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DOCUMENT = Path(__file__).with_name("openapi.json")
 
 
 def routes() -> list[Route]:
-    """The document is read here, once."""
+    """Reads the document once."""
     content = DOCUMENT.read_bytes()
     headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
 

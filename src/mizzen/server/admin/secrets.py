@@ -1,7 +1,7 @@
-"""Secrets: set, replaced and removed by those who may write in a namespace, and shown to nobody.
+"""Secrets: callers who may write in a namespace set, replace and delete them. The API never returns their values.
 
-Values go in and never come out here: no answer, no error and no log holds one. Whoever sends a bad body is told where
-it is bad, not what it says.
+No response, error or log contains a value. The error for a malformed body gives the position of the fault, not the
+content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mizzen.server.admission import namespaced_store
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import require
 from mizzen.server.http import warning_headers
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import JSON_TYPES, read_object
 from mizzen.stores.all_pages import each
@@ -33,9 +33,9 @@ from mizzen.stores.store import Store, Where
 MOST_KEYS = 64
 LONGEST_VALUE = 64 << 10
 LARGEST_BODY = 8 << 20
-NOT_KEPT = {"Cache-Control": "no-store"}
-NAMING = ("InferenceModel", "TrainingJob")
-"""Kinds whose specs name secrets."""
+NO_STORE = {"Cache-Control": "no-store"}
+REFERRING_KINDS = ("InferenceModel", "TrainingJob")
+"""Kinds whose specs refer to secrets."""
 
 KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
@@ -51,47 +51,47 @@ def routes() -> list[Route]:
 
 
 async def put(request: Request) -> Response:
-    """All values of the secret at once: what was there before is replaced."""
+    """Replaces all values of the secret."""
     return await _set(request, whole=True)
 
 
 async def change(request: Request) -> Response:
-    """Some values: others that are there stay. Makes the secret when it is not there."""
+    """Sets some values and keeps the others. Creates the secret if it is absent."""
     return await _set(request, whole=False)
 
 
 async def list_all(request: Request) -> Response:
-    """Their names and keys. For who may write, not for who may read: strangers need not know what there is."""
+    """Names and keys of secrets. Needs `write`: readers do not need to know which secrets exist."""
     namespace = Query(request, "namespace").namespace()
     require(request, "write", targets.secret(namespace))
-    items = [_view(secret) for secret in await plane_of(request).vault.list(namespace)]
-    return JSONResponse({"items": items, "metadata": {"continue": ""}}, headers=NOT_KEPT)
+    items = [_render(secret) for secret in await context_of(request).vault.list(namespace)]
+    return JSONResponse({"items": items, "metadata": {"continue": ""}}, headers=NO_STORE)
 
 
 async def describe(request: Request) -> Response:
     namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
     require(request, "write", targets.secret(namespace, name))
-    return JSONResponse(_view(await plane_of(request).vault.get(namespace, name)), headers=NOT_KEPT)
+    return JSONResponse(_render(await context_of(request).vault.get(namespace, name)), headers=NO_STORE)
 
 
 async def delete(request: Request) -> Response:
     namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
     require(request, "write", targets.secret(namespace, name))
-    plane = plane_of(request)
-    await plane.vault.delete(namespace, name)
+    context = context_of(request)
+    await context.vault.delete(namespace, name)
     answer = JSONResponse({"name": name, "namespace": namespace, "deleted": True})
-    users = await _naming(plane.store, namespace, name)
-    return warning_headers.attach(answer, [Warn("", f"{ref} still names secret '{name}'") for ref in users])
+    users = await _find_references(context.store, namespace, name)
+    return warning_headers.attach(answer, [Warn("", f"{ref} still refers to secret '{name}'") for ref in users])
 
 
-async def _naming(store: Store, namespace: str, secret: str) -> list[Ref]:
-    """The objects whose variables take their values from it, as far as they can be read."""
+async def _find_references(store: Store, namespace: str, secret: str) -> list[Ref]:
+    """Objects whose environment variables use it; objects with an invalid spec are skipped."""
     found = []
     async with store.snapshot() as moment:
-        for kind in NAMING:
+        for kind in REFERRING_KINDS:
             async for resource in each(moment, kind, Where(namespace=namespace)):
                 with suppress(Invalid):
-                    if not resource.deleting and secret in references.named(resource).secrets:
+                    if not resource.deleting and secret in references.references_of(resource).secrets:
                         found.append(resource.ref)
     return found
 
@@ -99,51 +99,55 @@ async def _naming(store: Store, namespace: str, secret: str) -> list[Ref]:
 async def _set(request: Request, *, whole: bool) -> Response:
     namespace, name = Query(request, "namespace").namespace(), request.path_params["secret"]
     actor = require(request, "write", targets.secret(namespace, name))
-    body, plane = await _body(request), plane_of(request)
-    there = await _keys(request, namespace, name)
+    body, context = await _read_body(request), context_of(request)
+    there = await _find_keys(request, namespace, name)
     faults = tuple(_faults(name, body, () if whole else there or ()))
     if faults:
         raise Invalid.of("the secret", faults)
-    await namespaced_store.refuse_closed(plane.store, namespace)
-    write = plane.vault.put if whole else plane.vault.merge
-    stored = await write(namespace, name, body["data"], actor.name, plane.now())
-    await _settled(plane, stored)
-    return JSONResponse(_view(stored), 201 if there is None else 200, headers=NOT_KEPT)
+    await namespaced_store.check_active(context.store, namespace)
+    write = context.vault.put if whole else context.vault.merge
+    stored = await write(namespace, name, body["data"], actor.name, context.now())
+    await _ensure_namespace(context, stored)
+    return JSONResponse(_render(stored), 201 if there is None else 200, headers=NO_STORE)
 
 
-async def _settled(plane: Plane, secret: SealedSecret) -> None:
-    """Its namespace is there now. When that began to go meanwhile, who empties it may not have seen the secret."""
+async def _ensure_namespace(context: ServerContext, secret: SealedSecret) -> None:
+    """Creates its namespace. If that is being deleted, its cleanup may have missed the secret, so remove it."""
     try:
-        namespaced_store.refuse_going(await namespaced_store.ensure(plane.store, secret.namespace, secret.updated_by))
+        namespaced_store.refuse_terminating(
+            await namespaced_store.ensure(context.store, secret.namespace, secret.updated_by)
+        )
     except Forbidden:
         with suppress(NotFound):
-            await plane.vault.delete(secret.namespace, secret.name)
+            await context.vault.delete(secret.namespace, secret.name)
         raise
 
 
-async def _keys(request: Request, namespace: str, name: str) -> tuple[str, ...] | None:
-    """None when there is no such secret."""
+async def _find_keys(request: Request, namespace: str, name: str) -> tuple[str, ...] | None:
+    """The keys; None if there is no such secret."""
     try:
-        return (await plane_of(request).vault.get(namespace, name)).keys
+        return (await context_of(request).vault.get(namespace, name)).keys
     except NotFound:
         return None
 
 
-async def _body(request: Request) -> dict[str, Any]:
-    """JSON only: what is wrong with YAML is explained by quoting it."""
+async def _read_body(request: Request) -> dict[str, Any]:
+    """The body, JSON only: errors about YAML quote its content."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in JSON_TYPES:
-        raise UnsupportedMediaType("a secret is sent as JSON", hint='send application/json: {"data": {"KEY": "value"}}')
+        raise UnsupportedMediaType(
+            "a secret must be sent as JSON", hint='send application/json: {"data": {"KEY": "value"}}'
+        )
     try:
         return await read_object(request, LARGEST_BODY)
     except BadRequest as error:
-        # `from None`: the cause may hold the text itself.
+        # `from None`: the cause may contain the text itself.
         raise BadRequest(
-            "the body is not a readable JSON object; it is not shown here, for it may hold a secret",
-            hint=f'send {{"data": {{"KEY": "value"}}}}; {_place(error)}'.rstrip("; "),
+            "the body is not a valid JSON object; it is not quoted here because it may contain a secret",
+            hint=f'send {{"data": {{"KEY": "value"}}}}; {_fault_position(error)}'.rstrip("; "),
         ) from None
 
 
-def _place(error: BadRequest) -> str:
+def _fault_position(error: BadRequest) -> str:
     match = re.search(r"line [0-9]+,? column [0-9]+", error.message)
     return f"the fault is at {match[0]}" if match else ""
 
@@ -163,16 +167,16 @@ def _faults(name: str, body: Mapping[str, Any], there: Collection[str]) -> Itera
     for key, value in data.items():
         shown = key[:100]
         if not KEY.fullmatch(key):
-            yield Fault("data", f"'{shown}' is no key: letters, digits, '-', '_' and '.', at most 253")
+            yield Fault("data", f"'{shown}' is not a valid key; expected at most 253 letters, digits, '-', '_' and '.'")
         elif not isinstance(value, str):
             yield Fault(f"data.{shown}", "must be a text; quote it")
         elif len(value.encode()) > LONGEST_VALUE:
             yield Fault(f"data.{shown}", f"at most {LONGEST_VALUE} bytes, not {len(value.encode())}")
         elif "\0" in value:
-            yield Fault(f"data.{shown}", "must hold no NUL: it could not be given to a process")
+            yield Fault(f"data.{shown}", "must not contain NUL: environment variables cannot hold it")
 
 
-def _view(secret: SealedSecret) -> dict[str, Any]:
+def _render(secret: SealedSecret) -> dict[str, Any]:
     return {
         "name": secret.name, "namespace": secret.namespace, "keys": list(secret.keys),
         "updated": format_time(secret.updated), "updatedBy": secret.updated_by,

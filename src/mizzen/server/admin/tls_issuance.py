@@ -1,6 +1,6 @@
-"""What stands in certificates: of a CA that signs itself, and of a server that it signs. Pure, but for random numbers.
+"""Issues certificates: of a self-signed CA, and of a server that it signs. Pure, except for random numbers.
 
-Both are as strict readers want them: Go, which is kubectl's, and OpenSSL with Python's newest defaults.
+Both satisfy strict verifiers: Go's, which kubectl uses, and OpenSSL with Python's newest defaults.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 CA_LIFE: Final = timedelta(days=3650)
 SERVER_LIFE: Final = timedelta(days=365)
 SKEW: Final = timedelta(hours=1)
-"""How far the clock of whoever looks at a new certificate may be behind ours."""
+"""How far a client's clock may be behind ours when it verifies a new certificate."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class KeyPair:
     certificate: x509.Certificate
     key: EllipticCurvePrivateKey
 
@@ -32,35 +32,35 @@ def new_key() -> EllipticCurvePrivateKey:
     return generate_private_key(SECP256R1())
 
 
-def authority(key: EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    """Always of the same name: who trusts one of this key trusts what is signed under a later one, too."""
-    name = _called("Mizzen CA")
+def issue_authority(key: EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    """Always with the same name: clients that trust one certificate of this key also accept what a later one signs."""
+    name = _common_name("Mizzen CA")
     return (
         _builder(name, name, key, now, now + CA_LIFE)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
         .sign(key, hashes.SHA256())
     )
 
 
-def server(names: Sequence[x509.GeneralName], ca: Pair, now: datetime) -> Pair:
-    """With a key of its own. It ends no later than the CA does."""
+def issue_server(names: Sequence[x509.GeneralName], ca: KeyPair, now: datetime) -> KeyPair:
+    """A server certificate with its own key. It expires no later than the CA."""
     key = new_key()
     end = min(now + SERVER_LIFE, ca.certificate.not_valid_after_utc)
     certificate = (
-        _builder(_called("Mizzen"), ca.certificate.subject, key, now, end)
+        _builder(_common_name("Mizzen"), ca.certificate.subject, key, now, end)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key()), critical=False)
         .sign(ca.key, hashes.SHA256())
     )
-    return Pair(certificate, key)
+    return KeyPair(certificate, key)
 
 
 def general_names(names: Iterable[str]) -> tuple[x509.GeneralName, ...]:
-    """Each once, as certificates write it. Without what nobody can call it by: 'all addresses', and no ASCII."""
+    """Each name once, as in certificates, without unusable ones: unspecified addresses and non-ASCII names."""
     found: dict[x509.GeneralName, None] = {}
     for name in names:
         try:
@@ -99,11 +99,11 @@ def _builder(
     )
 
 
-def _called(name: str) -> x509.Name:
+def _common_name(name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=not signs_certificates,
         key_cert_sign=signs_certificates,

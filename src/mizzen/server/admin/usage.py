@@ -1,6 +1,6 @@
-"""GET /usage: how what is served is doing, and what it and the plane use. GET /usage/history: how that was for hours.
+"""GET /usage: live figures of served models and of the plane's processes. GET /usage/history: figures of past hours.
 
-Whoever may read or call a model is told of it; whoever has any right here is told of the plane's own processes.
+Figures of a model need `read` or `predict` on it; those of the plane's own processes need any right on the plane.
 """
 
 from __future__ import annotations
@@ -20,96 +20,98 @@ from starlette.routing import Route
 from mizzen.kinds.schema.resource import Ref, format_time
 from mizzen.selection.state_db import Quality
 from mizzen.server.auth import authorization, targets
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.usage.history import COARSE_POINTS, COARSE_SECONDS, FINE_POINTS, FINE_SECONDS, Point
-from mizzen.usage.inventory import Key, Known
-from mizzen.usage.rates import Figures, Whole, whole
-from mizzen.usage.sampler import Now
+from mizzen.usage.inventory import Inventory, Key
+from mizzen.usage.rates import Figures, Totals, compute_totals
+from mizzen.usage.sampler import UsageSnapshot
 
 DEFAULT_MINUTES = FINE_POINTS * FINE_SECONDS // 60
 MOST_MINUTES = COARSE_POINTS * COARSE_SECONDS // 60
 MOST_SERIES = 20
-"""Of one answer: who wants more asks for them by name."""
+"""Per response; callers who want others ask for them by name."""
 
 COLUMNS = (
     "time", "requestsPerSecond", "errorsPerSecond", "p50", "p95", "p99", "inFlight", "waiting", "callsPerBatch",
     "replicasReady", "memoryBytes", "cpu",
 )  # fmt: skip
 
-_UNJUDGED = Quality("", "", 0, 0.0, 0, 0.0)
+_NO_FEEDBACK = Quality("", "", 0, 0.0, 0, 0.0)
 
 
 def routes() -> list[Route]:
-    return [Route("/usage", now, methods=["GET"]), Route("/usage/history", history, methods=["GET"])]
+    return [Route("/usage", get_usage, methods=["GET"]), Route("/usage/history", get_history, methods=["GET"])]
 
 
-async def now(request: Request) -> Response:
+async def get_usage(request: Request) -> Response:
     authorization.require(request, "read", targets.PLANE)
     query = Query(request, "namespace")
     namespace = query.namespace(default="")
-    plane = plane_of(request)
-    found = plane.usage.now()
-    judged = judgements(await asyncio.to_thread(_learnt, plane), found.moment.known)
-    keys = [key for key in found.served if namespace in ("", key[0]) and sees(request, key)]
+    context = context_of(request)
+    found = context.usage.now()
+    judged = quality_by_version(await asyncio.to_thread(_read_qualities, context), found.sample.inventory)
+    keys = [key for key in found.served if namespace in ("", key[0]) and can_see(request, key)]
     return JSONResponse({
-        "time": _time(found.moment.at),
+        "time": _format_time(found.sample.at),
         "seconds": round(found.grown.seconds, 3),
-        "total": _total(whole(found.grown, keys)),
-        "models": [_model(key, found.served[key], found, judged.get(key, _UNJUDGED)) for key in keys],
-        "processes": _processes(found),
+        "total": _render_total(compute_totals(found.grown, keys)),
+        "models": [_render_model(key, found.served[key], found, judged.get(key, _NO_FEEDBACK)) for key in keys],
+        "processes": _render_processes(found),
     })  # fmt: skip
 
 
-async def history(request: Request) -> Response:
+async def get_history(request: Request) -> Response:
     query = Query(request, "name", "namespace", "minutes")
     namespace, name = query.namespace(), query.text("name")
     minutes = query.number("minutes", low=1, high=MOST_MINUTES) or DEFAULT_MINUTES
     if name:
         target = targets.model(Ref("Model", name, namespace))
-        only_calls = not authorization.may(request, "read", target) and authorization.may(request, "predict", target)
+        only_calls = not authorization.is_allowed(request, "read", target) and authorization.is_allowed(
+            request, "predict", target
+        )
         authorization.require(request, "predict" if only_calls else "read", target)
     else:
         all_models = targets.all_of("Model", namespace)
-        only_calls = not authorization.may_some(request, "read", all_models) and authorization.may_some(
+        only_calls = not authorization.is_any_allowed(request, "read", all_models) and authorization.is_any_allowed(
             request, "predict", all_models
         )
-        authorization.require_some(request, "predict" if only_calls else "read", all_models)
-    plane = plane_of(request)
-    kept, since = plane.usage.history, plane.now().timestamp() - 60 * minutes
+        authorization.require_any(request, "predict" if only_calls else "read", all_models)
+    context = context_of(request)
+    recorded, since = context.usage.history, context.now().timestamp() - 60 * minutes
     fine = minutes <= DEFAULT_MINUTES
-    keys = [key for key in kept.keys(namespace, name) if name or sees(request, key)][:MOST_SERIES]
-    series = [(key, kept.of(key, since, fine=fine)) for key in keys]
+    keys = [key for key in recorded.keys(namespace, name) if name or can_see(request, key)][:MOST_SERIES]
+    series = [(key, recorded.points_of(key, since, fine=fine)) for key in keys]
     head = {"seconds": FINE_SECONDS if fine else COARSE_SECONDS, "columns": COLUMNS}
-    # In a thread: it may be some hundred thousand numbers.
-    return await asyncio.to_thread(_written, head, [(key, points) for key, points in series if points])
+    # In a thread: there may be some hundred thousand numbers.
+    return await asyncio.to_thread(_render_history, head, [(key, points) for key, points in series if points])
 
 
-def sees(request: Request, key: Key) -> bool:
-    """Whoever may read or call it: just so a gateway decides of whom its /metrics tell."""
+def can_see(request: Request, key: Key) -> bool:
+    """Whether the caller may read or call the model; gateways filter their /metrics by the same rule."""
     namespace, model, _ = key
     target = targets.model(Ref("Model", model, namespace))
-    return authorization.may(request, "read", target) or authorization.may(request, "predict", target)
+    return authorization.is_allowed(request, "read", target) or authorization.is_allowed(request, "predict", target)
 
 
-def _total(of: Whole) -> dict[str, Any]:
+def _render_total(of: Totals) -> dict[str, Any]:
     return {
-        "requestsPerSecond": _short(of.requests),
-        "errorsPerSecond": _short(of.errors),
-        "p50": _short(of.p50),
-        "p95": _short(of.p95),
-        "p99": _short(of.p99),
+        "requestsPerSecond": _round(of.requests),
+        "errorsPerSecond": _round(of.errors),
+        "p50": _round(of.p50),
+        "p95": _round(of.p95),
+        "p99": _round(of.p99),
     }
 
 
-def judgements(learnt: Iterable[tuple[str, Quality]], known: Known) -> dict[Key, Quality]:
-    """What feedback says of each version, at whatever nodes of whatever graphs it answered."""
+def quality_by_version(learnt: Iterable[tuple[str, Quality]], known: Inventory) -> dict[Key, Quality]:
+    """The quality of each version by feedback, over all nodes of all graphs where it answered."""
     found: dict[Key, Quality] = {}
     for uid, quality in learnt:
-        whose = known.judged.get((uid, quality.node))
-        if whose is not None:
-            key = *whose, quality.version
-            before = found.get(key, _UNJUDGED)
+        target = known.feedback_targets.get((uid, quality.node))
+        if target is not None:
+            key = *target, quality.version
+            before = found.get(key, _NO_FEEDBACK)
             found[key] = quality._replace(
                 rewards=quality.rewards + before.rewards,
                 reward_sum=quality.reward_sum + before.reward_sum,
@@ -119,84 +121,89 @@ def judgements(learnt: Iterable[tuple[str, Quality]], known: Known) -> dict[Key,
     return found
 
 
-def _learnt(plane: Plane) -> list[tuple[str, Quality]]:
+def _read_qualities(context: ServerContext) -> list[tuple[str, Quality]]:
     try:
-        return plane.learnt.qualities()
-    except sqlite3.Error:  # all else can be told without it
+        return context.feedback_state.qualities()
+    except sqlite3.Error:  # everything else is available without it
         return []
 
 
-def _model(key: Key, figures: Figures, found: Now, judged: Quality) -> dict[str, Any]:
+def _render_model(key: Key, figures: Figures, found: UsageSnapshot, judged: Quality) -> dict[str, Any]:
     namespace, name, version = key
-    known = found.moment.known
+    known = found.sample.inventory
     there = known.served.get(key)
     return {
         "namespace": namespace,
         "name": name,
         "version": version,
         "servers": list(there.servers) if there is not None else [],
-        "requestsPerSecond": _short(figures.requests),
-        "errorsPerSecond": _short(figures.errors),
-        "codesPerSecond": {str(code): _short(rate) for code, rate in figures.codes.items()},
-        "p50": _short(figures.p50),
-        "p95": _short(figures.p95),
-        "p99": _short(figures.p99),
+        "requestsPerSecond": _round(figures.requests),
+        "errorsPerSecond": _round(figures.errors),
+        "codesPerSecond": {str(code): _round(rate) for code, rate in figures.codes.items()},
+        "p50": _round(figures.p50),
+        "p95": _round(figures.p95),
+        "p99": _round(figures.p99),
         "inFlight": figures.in_flight,
         "waiting": figures.waiting,
-        "callsPerBatch": _short(figures.batch),
-        "shedPerSecond": _short(figures.shed),
-        "expiredPerSecond": _short(figures.expired),
-        "retriedPerSecond": _short(figures.retried),
+        "callsPerBatch": _round(figures.batch),
+        "shedPerSecond": _round(figures.shed),
+        "expiredPerSecond": _round(figures.expired),
+        "retriedPerSecond": _round(figures.retried),
         "replicasReady": figures.ready,
         "replicasWanted": figures.wanted,
         "memoryBytes": figures.memory,
-        "cpu": _short(figures.cpu),
-        "accuracy": _short(judged.accuracy_sum / judged.truths) if judged.truths else None,
-        "reward": _short(judged.reward_sum / judged.rewards) if judged.rewards else None,
+        "cpu": _round(figures.cpu),
+        "accuracy": _round(judged.accuracy_sum / judged.truths) if judged.truths else None,
+        "reward": _round(judged.reward_sum / judged.rewards) if judged.rewards else None,
     }
 
 
-def _processes(found: Now) -> list[dict[str, Any]]:
-    """Those that are no replicas."""
+def _render_processes(found: UsageSnapshot) -> list[dict[str, Any]]:
+    """The processes that are not replicas."""
     seconds = found.grown.seconds or math.inf
     return [
         {
             "name": name,
             "memoryBytes": process.resident_bytes,
-            "cpu": _short(found.grown.cpu.get(name, 0.0) / seconds),
+            "cpu": _round(found.grown.cpu.get(name, 0.0) / seconds),
             "restarts": process.restarts,
         }
-        for name, process in own(found)
+        for name, process in plane_processes(found)
     ]
 
 
-def own(found: Now) -> Iterable[tuple[str, Any]]:
+def plane_processes(found: UsageSnapshot) -> Iterable[tuple[str, Any]]:
     """The plane's own processes: gateways, plane, supervisor."""
-    named = ((name, process) for name, process in found.moment.processes.items() if "." not in name)
+    named = ((name, process) for name, process in found.sample.processes.items() if "." not in name)
     return sorted(named, key=lambda item: item[0])
 
 
-def _written(head: dict[str, Any], series: list[tuple[Key, list[tuple[float, Point]]]]) -> Response:
-    told = [
-        {"namespace": key[0], "name": key[1], "version": key[2], "points": [_row(at, point) for at, point in points]}
+def _render_history(head: dict[str, Any], series: list[tuple[Key, list[tuple[float, Point]]]]) -> Response:
+    rows = [
+        {
+            "namespace": key[0],
+            "name": key[1],
+            "version": key[2],
+            "points": [_render_point(at, point) for at, point in points],
+        }
         for key, points in series
     ]
-    content = json.dumps({**head, "series": told}, allow_nan=False, separators=(",", ":")).encode()
+    content = json.dumps({**head, "series": rows}, allow_nan=False, separators=(",", ":")).encode()
     return Response(content, media_type="application/json")
 
 
-def _row(at: float, point: Point) -> list[float | None]:
+def _render_point(at: float, point: Point) -> list[float | None]:
     values = (
         point.requests, point.errors, point.p50, point.p95, point.p99, point.in_flight, point.waiting, point.batch,
         point.ready, point.memory, point.cpu,
     )  # fmt: skip
-    return [round(at, 3), *(None if math.isnan(value) else _short(value) for value in values)]
+    return [round(at, 3), *(None if math.isnan(value) else _round(value) for value in values)]
 
 
-def _short(value: float | None) -> float | None:
-    """Six digits: more would say something of single precision, and nothing of what was measured."""
+def _round(value: float | None) -> float | None:
+    """Six digits: more would show only rounding of single precision, not the measurement."""
     return None if value is None else float(f"{value:.6g}")
 
 
-def _time(at: float) -> str:
+def _format_time(at: float) -> str:
     return format_time(datetime.fromtimestamp(at, UTC))

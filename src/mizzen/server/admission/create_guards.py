@@ -1,7 +1,7 @@
-"""What must hold of a model's family at the very moment of a write, so that two callers never both succeed by halves.
+"""Guards of creations and deletions around a model: conditions that must hold at the moment of the write.
 
-The store asks a guard within the write itself. Whoever adds to a model looks for its deletion, and whoever deletes
-looks for what was added: of two at once, the second sees the first.
+The store calls a guard within the write itself. A creation checks that the model is not being deleted, and a deletion
+checks that nothing uses the model: of two concurrent writes, the second sees the first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mizzen.stores import name_errors
 from mizzen.stores.store import Guard, Present
 
 
-def model_stands(model: Ref, version: str = "") -> Guard:
+def require_model(model: Ref, version: str = "") -> Guard:
     """For a new version."""
 
     def guard(now: Present) -> None:
@@ -30,41 +30,41 @@ def model_stands(model: Ref, version: str = "") -> Guard:
         model_family.refuse_second_name(found, "it has no versions of its own")
         if version in model_family.aliases_of(found):
             raise Conflict(
-                f"'{version}' is an alias of {model}: a version of that name could not be told from it",
+                f"'{version}' is an alias of {model}, so it cannot name a version too",
                 hint="give the version another name, or remove the alias first",
             )
 
     return guard
 
 
-def absent(ref: Ref) -> Guard:
-    """For a creation that is only tried."""
+def require_absent(ref: Ref) -> Guard:
+    """For a dry run of a creation."""
 
     def guard(now: Present) -> None:
         there = find(now, ref)
         if there is not None:
-            raise name_errors.taken(there)
+            raise name_errors.name_taken(there)
 
     return guard
 
 
-def admits(new: Resource) -> Guard | None:
-    """For what somebody wrote out in full."""
+def guard_for(new: Resource) -> Guard | None:
+    """For an object that a caller wrote in full through the resource API."""
     match new.kind:
         case "Model":
-            return _new_model(new)
+            return _guard_model(new)
         case "InferenceModel":
-            return not_going(new)
+            return require_not_deleting(new)
         case "MLGraph":
-            return _new_graph(new)
+            return _guard_graph(new)
         case "TrainingJob" | "Monitor" | "Rollout":
-            return _added(new)
+            return _guard_model_member(new)
     return None
 
 
-def version_stands(model: Ref, version: str, server: str) -> Guard:
-    """For a new server, whose name nobody chose. AlreadyExists when a model or a graph answers to it: a server may have
-    the name of a model, but then takes over its calls, and only people should decide that."""
+def require_version(model: Ref, version: str, server: str) -> Guard:
+    """For a new server with a generated name. Raises AlreadyExists if a model or a graph answers to that name: a server
+    with the name of a model takes over its calls, and only a person should decide that."""
 
     def guard(now: Present) -> None:
         model_family.refuse_deleting(now.get(model))
@@ -75,7 +75,7 @@ def version_stands(model: Ref, version: str, server: str) -> Guard:
     return guard
 
 
-def may_be_trained(model: Ref, version: str) -> Guard:
+def require_trainable(model: Ref, version: str) -> Guard:
     """For a new job set."""
 
     def guard(now: Present) -> None:
@@ -87,66 +87,71 @@ def may_be_trained(model: Ref, version: str) -> Guard:
     return guard
 
 
-def not_going(server: Resource) -> Guard:
-    """For a server that may name what is yet to come, but not what is being deleted; AlreadyExists for the name of a
-    graph. It may have the name of a model: once it is ready, it answers to it."""
+def require_not_deleting(server: Resource) -> Guard:
+    """For a server. It may name a model or version that does not exist yet, but not one that is being deleted.
+
+    Raises AlreadyExists for the name of a graph. It may have the name of a model: once ready, it answers to that name.
+    """
     model = _model_of(server)
 
     def guard(now: Present) -> None:
         _refuse_taken(now, Ref("MLGraph", server.meta.name, server.meta.namespace))
         for ref in (model, version_ref(model, version_of(server))):
-            _refuse_going(now, ref)
+            _refuse_deleting(now, ref)
 
     return guard
 
 
-def answers(model: Ref, version: str, *, force: bool = False) -> Guard:
-    """For making a version current: it answers, and those who call the one before can call it, unless `force`."""
+def require_answering(model: Ref, version: str, *, force: bool = False) -> Guard:
+    """For making a version current: it must be serving, and callers of the current one must be able to call it, unless
+    `force`."""
 
     def guard(now: Present) -> None:
         found = now.get(model)
         model_family.refuse_deleting(found)
-        model_family.refuse_second_name(found, "what is current is that one's to say")
+        model_family.refuse_second_name(found, "that model decides which version is current")
         now.get(version_ref(model, version))
-        servers = now.list("InferenceModel", model_family.of_model(model))
-        if not any(model_family.ready(server) and server.status.get("servingVersion") == version for server in servers):
+        servers = now.list("InferenceModel", model_family.where_model(model))
+        if not any(
+            model_family.is_ready(server) and server.status.get("servingVersion") == version for server in servers
+        ):
             raise Conflict(
                 f"no server of version {version} of {model} is ready",
                 hint=f"serve it first: 'mizzen serve {model.name} {version}' waits until it is ready",
             )
         if not force:
-            _fits(now, model, model_family.current_of(found), version)
+            _require_compatible(now, model, model_family.current_of(found), version)
 
     return guard
 
 
-def _fits(now: Present, model: Ref, before: str | None, version: str) -> None:
-    """Conflict when callers of one version could not call the other, as far as both told what they take and give."""
+def _require_compatible(now: Present, model: Ref, before: str | None, version: str) -> None:
+    """Raises Conflict if callers of one version could not call the other, as far as both have signatures."""
     if before is None or before == version:
         return
     faults = differences(_signature(now, model, before), _signature(now, model, version))
     if faults:
         raise Conflict(
-            f"version {version} of {model} cannot stand in for version {before}: {'; '.join(faults)}",
-            hint="callers have to change with it: serve it under another name or alias, or say so with "
+            f"version {version} of {model} cannot replace version {before}: {'; '.join(faults)}",
+            hint="callers have to change too: serve it under another name or alias, or override this with "
             '--force ("force": true over HTTP)',
         )
 
 
 def _signature(now: Present, model: Ref, version: str) -> Signature | None:
     found = find(now, version_ref(model, version))
-    told = ModelVersionStatus.of(found).signature if found is not None else None
-    if told is not None:
-        return told
-    # Its servers know it a moment earlier.
-    servers = map(InferenceModelStatus.of, now.list("InferenceModel", model_family.of_model(model)))
+    signature = ModelVersionStatus.of(found).signature if found is not None else None
+    if signature is not None:
+        return signature
+    # The servers report it a moment earlier.
+    servers = map(InferenceModelStatus.of, now.list("InferenceModel", model_family.where_model(model)))
     return next((server.signature for server in servers if server.serving_version == version), None)
 
 
-def may_be_aliased(model: Ref, alias: str, version: str, *, force: bool = False) -> Guard:
-    """For pointing an alias at a version. Invalid when there is no such version: it is part of what was sent.
+def require_aliasable(model: Ref, alias: str, version: str, *, force: bool = False) -> Guard:
+    """For pointing an alias at a version. Raises Invalid if the version does not exist: the body names it.
 
-    Conflict when callers of the alias could not call that version, unless `force`.
+    Raises Conflict if callers of the alias could not call that version, unless `force`.
     """
 
     def guard(now: Present) -> None:
@@ -157,21 +162,21 @@ def may_be_aliased(model: Ref, alias: str, version: str, *, force: bool = False)
         if target is None or target.deleting:
             raise Invalid.of("the alias", (Fault("version", f"{model} has no version {version}"),))
         if find(now, version_ref(model, alias)) is not None:
-            taken = f"'{alias}' is a version of {model}: an alias of that name could not be told from it"
+            taken = f"'{alias}' is a version of {model}, so it cannot name an alias too"
             raise Invalid.of("the alias", (Fault("alias", taken),))
         if not force:
-            _fits(now, model, ModelStatus.of(found).aliases.get(alias), version)
+            _require_compatible(now, model, ModelStatus.of(found).aliases.get(alias), version)
 
     return guard
 
 
-def free_to_go(model: Ref) -> Guard:
+def require_removable(model: Ref) -> Guard:
     """For deleting a model."""
 
     def guard(now: Present) -> None:
-        members = model_family.around(now, model)
-        faults = [*_in_the_way(members), *_second_names(members.second_names)]
-        hint = "a cascade ends these first: --cascade, cascade=True in Python, ?cascade=true over HTTP"
+        members = model_family.gather_related(now, model)
+        faults = [*_blocking_faults(members), *_second_name_faults(members.second_names)]
+        hint = "a cascade removes these first: --cascade, cascade=True in Python, ?cascade=true over HTTP"
         if members.second_names:
             hint = "delete the second names first, or point them elsewhere; a cascade leaves them alone"
         _refuse_in_use(model, faults, hint)
@@ -179,17 +184,17 @@ def free_to_go(model: Ref) -> Guard:
     return guard
 
 
-def without_second_names(model: Ref) -> Guard:
-    """For deleting a model with all that is its own. A name under which somebody else calls it is not."""
+def require_no_second_names(model: Ref) -> Guard:
+    """For deleting a model with everything that it owns. It does not own its second names."""
 
     def guard(now: Present) -> None:
-        faults = [*_second_names(model_family.second_names(now, model))]
+        faults = [*_second_name_faults(model_family.list_second_names(now, model))]
         _refuse_in_use(model, faults, "delete these names first, or point them elsewhere; a cascade leaves them alone")
 
     return guard
 
 
-def unneeded(version: Resource) -> Guard:
+def require_unused_version(version: Resource) -> Guard:
     """For deleting a version."""
     ref, number = _model_of(version), version_of(version)
 
@@ -198,8 +203,10 @@ def unneeded(version: Resource) -> Guard:
         if model is None:
             return
         current = model_family.current_of(model) == number
-        hint = "make another version current, and end or change the rest" if current else "end or change these first"
-        _refuse_in_use(version.ref, [*_needing(now, model, number)], hint)
+        hint = (
+            "make another version current, and delete or change the rest" if current else "delete or change these first"
+        )
+        _refuse_in_use(version.ref, [*_version_users(now, model, number)], hint)
 
     return guard
 
@@ -208,9 +215,9 @@ def version_ref(model: Ref, version: str) -> Ref:
     return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)
 
 
-def _new_model(new: Resource) -> Guard:
-    """A second name must not be added to what is going, nor to a second name. And whoever calls a model means that one:
-    its name must not be one that a server of another model answers to."""
+def _guard_model(new: Resource) -> Guard:
+    """For a new model: its name must not be one that a server of another model answers to. A second name must not be
+    added to a model that is being deleted, nor to a second name."""
 
     def guard(now: Present) -> None:
         server = find(now, Ref("InferenceModel", new.meta.name, new.meta.namespace))
@@ -218,84 +225,86 @@ def _new_model(new: Resource) -> Guard:
             of = catalog.model_of(server)
             raise AlreadyExists(
                 f"the name '{new.meta.name}' is taken: {server.ref} of model '{of}' answers to it",
-                hint="take another name, or delete that server first",
+                hint="choose another name, or delete that server first",
             )
-        text = model_family.is_second_name(new)
+        text = model_family.first_name_of(new)
         if text is None:
             return
         reference = references.parse_unaliased(text)
         first = Ref("Model", reference.name, new.meta.namespace)
-        _refuse_going(now, first)
+        _refuse_deleting(now, first)
         if reference.version:
-            _refuse_going(now, version_ref(first, reference.version))
+            _refuse_deleting(now, version_ref(first, reference.version))
 
     return guard
 
 
-def _new_graph(new: Resource) -> Guard:
+def _guard_graph(new: Resource) -> Guard:
     def guard(now: Present) -> None:
         server = find(now, Ref("InferenceModel", new.meta.name, new.meta.namespace))
         if server is not None:
-            raise Conflict(f"the name '{new.meta.name}' is taken: {server.ref} answers to it", hint="take another name")
+            raise Conflict(
+                f"the name '{new.meta.name}' is taken: {server.ref} answers to it", hint="choose another name"
+            )
 
     return guard
 
 
-def _added(new: Resource) -> Guard:
-    """For what may name a model that is yet to come, but none that is being deleted."""
+def _guard_model_member(new: Resource) -> Guard:
+    """For an object that may name a model that does not exist yet, but not one that is being deleted."""
     name = catalog.model_of(new) or catalog.field(new, "spec.target.name")
 
     def guard(now: Present) -> None:
         if name is not None:
-            _refuse_going(now, Ref("Model", name, new.meta.namespace))
+            _refuse_deleting(now, Ref("Model", name, new.meta.namespace))
 
     return guard
 
 
-def _in_the_way(members: model_family.Family) -> Iterable[Fault]:
+def _blocking_faults(members: model_family.ModelObjects) -> Iterable[Fault]:
     yield from (Fault(str(item.ref), f"serves version {version_of(item)}") for item in members.servers)
-    yield from (_trains(item) for item in members.jobs if not model_family.ended(item))
+    yield from (_training_fault(item) for item in members.jobs if not model_family.has_ended(item))
     yield from (Fault(str(item.ref), "monitors it") for item in members.monitors)
     yield from (Fault(str(item.ref), "rolls it out") for item in members.rollouts)
 
 
-def _needing(now: Present, model: Resource, number: str) -> Iterable[Fault]:
-    """What a version cannot go before."""
+def _version_users(now: Present, model: Resource, number: str) -> Iterable[Fault]:
+    """Yields what must be removed before the version can be."""
     if model_family.current_of(model) == number:
-        yield Fault(str(model.ref), f"version {number} is its current one")
-    here = model_family.of_model(model.ref)
+        yield Fault(str(model.ref), f"version {number} is its current version")
+    here = model_family.where_model(model.ref)
     for server in now.list("InferenceModel", here):
         if model_family.serves(server, number):
             yield Fault(str(server.ref), f"serves version {version_of(server)}")
     for job in now.list("TrainingJob", here):
-        if version_of(job) == number and not model_family.ended(job):
-            yield _trains(job)
-    yield from (Fault(str(item.ref), "rolls it out") for item in model_family.rollouts(now, model.ref))
-    wanted, answering = model_family.aliases_of(model), model_family.answering_aliases(model)
+        if version_of(job) == number and not model_family.has_ended(job):
+            yield _training_fault(job)
+    yield from (Fault(str(item.ref), "rolls it out") for item in model_family.list_rollouts(now, model.ref))
+    wanted, answering = model_family.aliases_of(model), model_family.serving_aliases_of(model)
     for alias in sorted({*wanted, *answering}):
         if number in (wanted.get(alias), answering.get(alias)):
             yield Fault(f"{model.ref}@{alias}", f"alias '{alias}' names version {number}")
-    names = model_family.second_names(now, model.ref)
-    yield from _second_names(item for item in names if model_family.first_version(item) == number)
+    names = model_family.list_second_names(now, model.ref)
+    yield from _second_name_faults(item for item in names if model_family.first_version_of(item) == number)
 
 
-def _trains(job: Resource) -> Fault:
+def _training_fault(job: Resource) -> Fault:
     return Fault(str(job.ref), f"trains version {version_of(job)}")
 
 
-def _second_names(models: Iterable[Resource]) -> Iterable[Fault]:
-    return (Fault(str(item.ref), f"is a second name of '{model_family.is_second_name(item)}'") for item in models)
+def _second_name_faults(models: Iterable[Resource]) -> Iterable[Fault]:
+    return (Fault(str(item.ref), f"is a second name of '{model_family.first_name_of(item)}'") for item in models)
 
 
 def _refuse_taken(now: Present, owner: Ref) -> None:
-    """For a server that would answer to the name of this one."""
+    """For a server that would answer to the name of this object."""
     if find(now, owner) is not None:
         raise AlreadyExists(
             f"the name '{owner.name}' is taken: {owner} answers to it", hint="give the server another name"
         )
 
 
-def _refuse_going(now: Present, ref: Ref) -> None:
+def _refuse_deleting(now: Present, ref: Ref) -> None:
     found = find(now, ref)
     if found is not None:
         model_family.refuse_deleting(found)

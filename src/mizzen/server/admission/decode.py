@@ -1,7 +1,7 @@
-"""Strict decoding of the objects people send: every fault at once, each with its field path.
+"""Strict decoding of the objects that callers send: reports all faults at once, each with its field path.
 
-What the server itself keeps (uid, times, finalizers, status) may be sent, because people send back what they got; it is
-not read, except for `resourceVersion` and `uid`, which guard an update, and finalizers and field managers of others.
+Callers may send fields that the server maintains (uid, times, finalizers, status), because they send back what they
+got. These are ignored, except `resourceVersion` and `uid`, which guard an update, and others' finalizers and managers.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from mizzen.kinds.schema import metadata as metadata_rules
 from mizzen.kinds.schema.findings import Context, Findings, Warn, unknown
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_GROUP, API_VERSION, Meta, Resource, name_fault
 
-OURS = f"{API_GROUP}/"
+OWN_PREFIX = f"{API_GROUP}/"
 
-TOP = ("apiVersion", "kind", "metadata", "spec", "status")
+TOP_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a person may say about an object, and nothing else."""
+    """The parts of an object that a caller may set."""
 
     name: str
     labels: Mapping[str, str]
@@ -33,39 +33,41 @@ class Draft:
     spec: Mapping[str, Any]
     resource_version: str = ""
     uid: str = ""
-    """When given, the object must be the one that has it."""
+    """If set, the stored object must have this uid."""
     finalizers: tuple[str, ...] | None = None
-    """Those of others than us; None: as they are."""
+    """Finalizers of other programs; None: unchanged."""
     managed: tuple[Mapping[str, Any], ...] | None = None
-    """Who owns what, in somebody's own words; None: as it is."""
+    """The managedFields that the caller sent; None: unchanged."""
     warnings: tuple[Warn, ...] = ()
     restored: bool = False
-    """Whether the spec holds what its sender left out; see `Spec.written`."""
+    """Whether the spec holds fields that its sender left out; see `Spec.restore_written`."""
 
 
 def refuse_internal(kind: Kind) -> None:
     if kind.virtual:
         raise Forbidden(
-            f"a {kind.name} is history: it is written with each change of an object, and nobody else writes one; "
-            "change that object itself"
+            f"a {kind.name} is history: the plane writes one with each change of an object; change that object instead"
         )
     if kind.internal:
         raise Forbidden(
-            f"{kind.name} is internal: controllers write it, people only read it; write the object that owns it, such "
+            f"{kind.name} is internal: only controllers write it; write the object that owns it, such "
             "as an InferenceModel",
-            hint="the metadata.ownerReferences of one that is there name its owner",
+            hint="its metadata.ownerReferences name the owner",
         )
 
 
 def decode(
     kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | None = None, known: Context = NOTHING_KNOWN
 ) -> Draft:
-    """Read an object sent to a path that says kind and namespace, and for updates the name. Raises Invalid."""
+    """Decodes an object; the path of the request names its kind and namespace, and for updates its name.
+
+    Raises Invalid.
+    """
     metadata, spec = body.get("metadata"), body.get("spec")
     context = replace(known, annotations=_annotations(metadata), namespace=namespace)
-    found = _findings(kind, metadata, spec, context)
+    found = _examine(kind, metadata, spec, context)
     faults = [
-        *unknown(body, TOP),
+        *unknown(body, TOP_FIELDS),
         *_type_faults(kind, body),
         *metadata_rules.faults(metadata),
         *_path_faults(metadata, namespace, name),
@@ -74,7 +76,7 @@ def decode(
     if faults:
         raise Invalid.of(f"the {kind.name}", tuple(dict.fromkeys(faults)))
     assert isinstance(metadata, Mapping)
-    written = kind.spec.written(spec or {}, context.annotations)
+    written = kind.spec.restore_written(spec or {}, context.annotations)
     return Draft(
         metadata["name"],
         metadata.get("labels") or {},
@@ -89,8 +91,8 @@ def decode(
     )
 
 
-def created(kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
-    """The object to create: finalizers from the catalog, and who made it."""
+def build_new(kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
+    """Returns the object to create, with the finalizers of its kind and its creator."""
     meta = Meta(
         draft.name,
         namespace,
@@ -101,39 +103,43 @@ def created(kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
     return Resource(kind.name, meta, draft.spec)
 
 
-def updated(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resource:
-    """`old` with what the draft says. Invalid when a field that is fixed at creation would change.
+def build_update(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resource:
+    """Returns `old` with the draft applied. Raises Invalid if an immutable field would change.
 
-    Nothing changes when the draft says nothing new: sending a file again must not make its sender the last author.
+    A draft without changes changes nothing: sending a file again must not make its sender the last author.
     """
-    refused = f"cannot be changed; {kind.anew}" if kind.anew else f"cannot change once the {kind.name} is created"
+    refused = f"cannot change once the {kind.name} is created"
+    if kind.alternative:
+        refused = f"cannot be changed; {kind.alternative}"
     changes = tuple(
-        Fault(f"spec.{key}", refused) for key in sorted(kind.fixed) if not same(draft.spec.get(key), old.spec.get(key))
+        Fault(f"spec.{key}", refused)
+        for key in sorted(kind.fixed)
+        if not is_same(draft.spec.get(key), old.spec.get(key))
     )
     if changes:
         raise Invalid.of(str(old.ref), changes)
     author = old.meta.annotations.get(ACTOR_ANNOTATION)
     signed = {**draft.annotations, ACTOR_ANNOTATION: author or actor.name}
-    if not same([draft.spec, draft.labels, signed], [old.spec, old.meta.labels, old.meta.annotations]):
+    if not is_same([draft.spec, draft.labels, signed], [old.spec, old.meta.labels, old.meta.annotations]):
         signed[ACTOR_ANNOTATION] = actor.name
     meta = replace(old.meta, labels=draft.labels, annotations=signed)
     if draft.finalizers is not None:
-        ours = tuple(name for name in old.meta.finalizers if name.startswith(OURS))
+        ours = tuple(name for name in old.meta.finalizers if name.startswith(OWN_PREFIX))
         meta = replace(meta, finalizers=(*ours, *draft.finalizers))
     if draft.managed is not None:
         meta = replace(meta, managed=draft.managed)
     return replace(old, meta=meta, spec=draft.spec)
 
 
-def same(one: Any, other: Any) -> bool:
-    """Equal as JSON: Python's own comparison would take true for 1."""
+def is_same(one: Any, other: Any) -> bool:
+    """Whether both are equal as JSON: Python's own comparison takes true for 1."""
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
 def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...] | None:
-    """Ours come and go by themselves, whatever is said of them."""
+    """Returns the finalizers of other programs. Callers cannot set or remove ours."""
     said = metadata.get("finalizers")
-    return None if said is None else tuple(dict.fromkeys(name for name in said if not name.startswith(OURS)))
+    return None if said is None else tuple(dict.fromkeys(name for name in said if not name.startswith(OWN_PREFIX)))
 
 
 def _type_faults(kind: Kind, body: Mapping[str, Any]) -> list[Fault]:
@@ -157,7 +163,7 @@ def _path_faults(metadata: Any, namespace: str, name: str | None) -> list[Fault]
     return faults
 
 
-def _findings(kind: Kind, metadata: Any, spec: Any, context: Context) -> Findings:
+def _examine(kind: Kind, metadata: Any, spec: Any, context: Context) -> Findings:
     name = metadata.get("name") if isinstance(metadata, Mapping) else ""
     if spec is not None and not isinstance(spec, Mapping):
         return Findings((Fault("spec", "must be an object"),))

@@ -1,7 +1,7 @@
-"""`fieldValidation`: what happens to fields that nobody knows. They are refused, unless somebody asks otherwise.
+"""`fieldValidation`: how to treat unknown fields. Strict, the default, refuses them.
 
-With Warn they are left out and told, with Ignore left out; they are never kept. Everything else that is wrong is
-refused in any case.
+Warn drops them with a warning, Ignore drops them silently; they are never stored. All other faults are refused in any
+case.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ Strictness = Literal["Strict", "Warn", "Ignore"]
 _UNKNOWN = re.compile(r"unknown field '(.*?)'; ", re.DOTALL)
 _STEP = re.compile(r"\[(\d+)\]|\.?([^.\[\]]+)")
 _ROUNDS = 20
-"""A field that is left out may have hidden another one from being looked at."""
+"""Dropping a field may reveal another unknown field that was not checked before."""
 
 
-def of(query: Query) -> Strictness:
+def strictness_of(query: Query) -> Strictness:
     said = query.text("fieldValidation") or "Strict"
     found: Strictness | None = next((one for one in get_args(Strictness) if one == said), None)
     if found is None:
@@ -38,26 +38,26 @@ def of(query: Query) -> Strictness:
 def decode(
     strictness: Strictness, kind: Kind, body: Mapping[str, Any], *, namespace: str, name: str | None, known: Context
 ) -> Draft:
-    """As `admission.decode`. Invalid."""
+    """As `decode.decode`. Raises Invalid."""
     if strictness == "Strict":
         return admission_decode.decode(kind, body, namespace=namespace, name=name, known=known)
     left: Any = copy.deepcopy(dict(body))
-    told: list[Warn] = []
+    warnings: list[Warn] = []
     for _ in range(_ROUNDS):
         try:
             draft = admission_decode.decode(kind, left, namespace=namespace, name=name, known=known)
         except Invalid as error:
-            strange = [fault for fault in error.faults if _left_out(left, fault)]
+            strange = [fault for fault in error.faults if _drop_unknown(left, fault)]
             if not strange:
                 raise
-            told += [Warn(fault.path, fault.message) for fault in strange]
+            warnings += [Warn(fault.path, fault.message) for fault in strange]
             continue
-        return replace(draft, warnings=(*draft.warnings, *told)) if strictness == "Warn" else draft
-    raise Invalid.of(f"the {kind.name}", tuple(Fault(warn.path, warn.message) for warn in told))
+        return replace(draft, warnings=(*draft.warnings, *warnings)) if strictness == "Warn" else draft
+    raise Invalid.of(f"the {kind.name}", tuple(Fault(warn.path, warn.message) for warn in warnings))
 
 
-def _left_out(body: Any, fault: Fault) -> bool:
-    """Takes the field away that the fault says is unknown. False: it says something else."""
+def _drop_unknown(body: Any, fault: Fault) -> bool:
+    """Drops the field that the fault reports as unknown. False if the fault is another one."""
     unknown = _UNKNOWN.match(fault.message)
     if unknown is None:
         return False
@@ -67,4 +67,4 @@ def _left_out(body: Any, fault: Fault) -> bool:
             here = here[int(index)] if index else here[step]
         except (KeyError, IndexError, TypeError):
             return False
-    return isinstance(here, dict) and here.pop(unknown[1], _left_out) is not _left_out
+    return isinstance(here, dict) and here.pop(unknown[1], _drop_unknown) is not _drop_unknown

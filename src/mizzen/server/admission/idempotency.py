@@ -1,7 +1,7 @@
-"""`Idempotency-Key`: who repeats a call because its answer was lost gets the first answer, and not a second job set.
+"""`Idempotency-Key`: a caller that repeats a call after a lost response gets the first job set, not a second one.
 
-Nothing is kept for it but the job set itself: its name is derived from who called, what and with which key, and it is
-marked with a digest of that and of what was sent. After a day the key may stand for another call.
+Only the job set itself is stored: its name is derived from the caller, the path and the key, and an annotation holds a
+digest of these and of the body. After a day the key may be used for another call.
 """
 
 from __future__ import annotations
@@ -21,115 +21,117 @@ from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Conflict, NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION
-from mizzen.server.admission.decode import Draft, same
-from mizzen.server.http.context import Plane
+from mizzen.server.admission.decode import Draft, is_same
+from mizzen.server.http.context import ServerContext
 from mizzen.stores.store import Revision
 
 HEADER = "Idempotency-Key"
-REPLAYED = "Idempotency-Replayed"
-KEPT = timedelta(hours=24)
+REPLAY_HEADER = "Idempotency-Replayed"
+RETENTION = timedelta(hours=24)
 LONGEST_KEY = 255
 LONGEST = 63
-"""Characters of a name."""
+"""The most characters of a name."""
 LETTERS, LENGTH = "abcdefghijklmnopqrstuvwxyz0123456789", 5
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class IdempotencyKey:
     call: str
-    """Digest of who called, what, and with which key."""
+    """A digest of the caller, the path and the key."""
     spec: Mapping[str, Any]
-    """What was sent."""
+    """The body of the call."""
     actor: str
-    """Who called."""
+    """The name of the caller."""
 
     @classmethod
-    def of(cls, actor: str, key: str, path: str, spec: Mapping[str, Any]) -> Key:
+    def of(cls, actor: str, key: str, path: str, spec: Mapping[str, Any]) -> IdempotencyKey:
         return cls(_digest(json.dumps([actor, key, path])), spec, actor)
 
     @property
-    def sent(self) -> str:
+    def sent_digest(self) -> str:
         return _digest(json.dumps(self.spec, sort_keys=True))
 
     @property
     def mark(self) -> str:
-        return f"{self.call}.{self.sent}"
+        return f"{self.call}.{self.sent_digest}"
 
 
-def asked(request: Request, actor: Actor, path: str, spec: Mapping[str, Any]) -> Key | None:
-    """The key of this call, if it has one. BadRequest."""
+def key_of(request: Request, actor: Actor, path: str, spec: Mapping[str, Any]) -> IdempotencyKey | None:
+    """Returns the key of this call, if it has one. Raises BadRequest."""
     given = request.headers.getlist(HEADER)
     if not given:
         return None
     key = given[0]
     if len(given) > 1 or not 0 < len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
-        raise BadRequest(f"{HEADER}: one, of 1 to {LONGEST_KEY} visible characters", hint="a UUID is a good one")
-    return Key.of(actor.name, key, path, spec)
+        raise BadRequest(
+            f"{HEADER}: expected one value of 1 to {LONGEST_KEY} printable characters", hint="a UUID is a good one"
+        )
+    return IdempotencyKey.of(actor.name, key, path, spec)
 
 
-def names(model: str, version: str, key: Key | None) -> Iterator[str]:
-    """Names for job sets of a version: iris-3-k2x9a. With a key always the same ones, in the same order."""
+def job_names(model: str, version: str, key: IdempotencyKey | None) -> Iterator[str]:
+    """Yields names for a job set of a version, such as iris-3-k2x9a. A key always yields the same names in order."""
     for number in count():
-        letters = _random() if key is None else _derived(f"{key.call}.{number}")
+        letters = _random_suffix() if key is None else _derived_suffix(f"{key.call}.{number}")
         whole, end = f"{model}-{version.replace('.', '-')}", f"-{letters}"
         if len(whole) + len(end) > LONGEST:
             end = f"-{hashlib.sha256(f'{model}.{version}'.encode()).hexdigest()[:8]}{end}"
         yield whole[: LONGEST - len(end)].rstrip("-") + end
 
 
-def marked(draft: Draft, key: Key) -> Draft:
-    """As the call with this key makes it."""
+def with_key(draft: Draft, key: IdempotencyKey) -> Draft:
+    """Returns the draft with the annotation of this key."""
     return replace(draft, annotations={**draft.annotations, IDEMPOTENCY_ANNOTATION: key.mark})
 
 
-async def earlier(plane: Plane, ref: Ref, key: Key | None) -> Resource | None:
-    """The job set that an earlier call with this key made under this name, at most a day ago; None: it made none.
+async def find_earlier(context: ServerContext, ref: Ref, key: IdempotencyKey | None) -> Resource | None:
+    """Returns the job set that an earlier call with this key created under this name within the last day, if any.
 
-    Conflict when that call asked for something else. One whose object is gone is told as history knows it.
+    Raises Conflict if that call had another body. A deleted job set is returned as history recorded it.
     """
     if key is None:
         return None
     try:
-        found = await plane.store.get(ref)
+        found = await context.store.get(ref)
     except NotFound:
-        return await _gone(plane, ref, key)
+        return await _find_deleted(context, ref, key)
     call, _, sent = found.meta.annotations.get(IDEMPOTENCY_ANNOTATION, "").partition(".")
-    if call != key.call or found.meta.created is None or plane.now() - found.meta.created >= KEPT:
-        return None  # another one's, or an old one: the next name is asked for
-    made = await _made(plane, ref)
+    if call != key.call or found.meta.created is None or context.now() - found.meta.created >= RETENTION:
+        return None  # of another caller, or too old: the next name is tried
+    made = await _last_creation(context, ref)
     if made is None or (made.uid, made.actor) != (found.meta.uid, key.actor):
         return None
-    _refuse_other(found.ref, same_sent=sent == key.sent)
+    _refuse_other(found.ref, same_sent=sent == key.sent_digest)
     return found
 
 
-async def _gone(plane: Plane, ref: Ref, key: Key) -> Resource | None:
-    made = await _made(plane, ref)
-    if made is None or made.actor != key.actor or plane.now() - made.time >= KEPT:
+async def _find_deleted(context: ServerContext, ref: Ref, key: IdempotencyKey) -> Resource | None:
+    made = await _last_creation(context, ref)
+    if made is None or made.actor != key.actor or context.now() - made.time >= RETENTION:
         return None
     spec = made.after or {}
-    _refuse_other(ref, same_sent=same(spec, key.spec))
+    _refuse_other(ref, same_sent=is_same(spec, key.spec))
     return Resource(ref.kind, Meta(ref.name, ref.namespace, uid=made.uid, created=made.time), spec)
 
 
-async def _made(plane: Plane, ref: Ref) -> Revision | None:
-    """Who made the last object of this name, and when."""
-    return next((one for one in reversed(await plane.store.history(ref)) if one.action == "created"), None)
+async def _last_creation(context: ServerContext, ref: Ref) -> Revision | None:
+    """Returns the creation of the last object of this name."""
+    return next((one for one in reversed(await context.store.history(ref)) if one.action == "created"), None)
 
 
 def _refuse_other(ref: Ref, *, same_sent: bool) -> None:
     if not same_sent:
         raise Conflict(
-            f"this {HEADER} stands for another call, which made {ref}: what was sent then is not what is sent now",
-            hint="send a new key with each new call; the same one only to repeat a call",
+            f"this {HEADER} was used for another call, which created {ref} with a different body",
+            hint="use a new key for each new call; reuse a key only to repeat a call",
         )
 
 
-def _random() -> str:
+def _random_suffix() -> str:
     return "".join(secrets.choice(LETTERS) for _ in range(LENGTH))
 
 
-def _derived(text: str) -> str:
+def _derived_suffix(text: str) -> str:
     number = int(hashlib.sha256(text.encode()).hexdigest(), 16)
     return "".join(LETTERS[number // len(LETTERS) ** place % len(LETTERS)] for place in range(LENGTH))
 

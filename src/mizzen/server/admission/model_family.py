@@ -1,4 +1,4 @@
-"""A model and all that belongs to it, read at one moment and found by its name, not by looking through a namespace."""
+"""A model and everything that belongs to it, read in one snapshot through indexes, not by scanning a namespace."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mizzen.stores.store import Present, Revision, Store, Where
 _VERSION_FIELD = {"ModelVersion": "version", "TrainingJob": "version", "InferenceModel": "targetVersion"}
 _ENDS = ("Succeeded", "Failed")
 MOST_VERSIONS = 100
-"""Of a family; `/model/<n>/version` lists them all."""
+"""The most versions that `gather` reads; `/model/<n>/version` lists them all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class ModelObjects:
     model: Resource
     versions: tuple[Resource, ...] = ()
-    """Those that were made last. Numbers in order, then names."""
+    """The newest ones. Numbers in order, then names."""
     version_count: int = 0
-    """Of all."""
+    """The number of all versions."""
     servers: tuple[Resource, ...] = ()
     jobs: tuple[Resource, ...] = ()
-    """All, also those that ended."""
+    """All jobs, also ended ones."""
     monitors: tuple[Resource, ...] = ()
     rollouts: tuple[Resource, ...] = ()
     second_names: tuple[Resource, ...] = ()
@@ -34,57 +34,57 @@ class Family:
     last_change: Revision | None = None
 
 
-async def load(store: Store, model: Ref) -> Family:
-    """NotFound when there is no such model."""
+async def load(store: Store, model: Ref) -> ModelObjects:
+    """Raises NotFound if there is no such model."""
     async with store.snapshot() as moment:
-        found: list[Family] = []
-        # Asked as a guard is: one trip to the store for all of it.
+        found: list[ModelObjects] = []
+        # As a guard, so that one trip to the store reads everything.
         await moment.check(lambda now: found.append(gather(now, model)))
         return replace(found[0], last_change=await moment.last_change(model))
 
 
-def gather(now: Present, model: Ref) -> Family:
-    """All but `last_change`. NotFound. Of versions, however many there are, only the newest are read."""
-    versions = sorted(now.newest("ModelVersion", model, MOST_VERSIONS), key=order)
-    return replace(around(now, model), versions=tuple(versions), version_count=now.count("ModelVersion", model))
+def gather(now: Present, model: Ref) -> ModelObjects:
+    """Returns everything except `last_change`. Reads only the newest versions. Raises NotFound."""
+    versions = sorted(now.newest("ModelVersion", model, MOST_VERSIONS), key=sort_key)
+    return replace(gather_related(now, model), versions=tuple(versions), version_count=now.count("ModelVersion", model))
 
 
-def around(now: Present, model: Ref) -> Family:
-    """All but the versions, which may be many, and `last_change`. NotFound."""
-    return Family(
+def gather_related(now: Present, model: Ref) -> ModelObjects:
+    """Returns everything except the versions, which may be many, and `last_change`. Raises NotFound."""
+    return ModelObjects(
         model=now.get(model),
-        servers=now.list("InferenceModel", of_model(model)),
-        jobs=now.list("TrainingJob", of_model(model)),
-        monitors=now.list("Monitor", of_model(model)),
-        rollouts=rollouts(now, model),
-        second_names=second_names(now, model),
+        servers=now.list("InferenceModel", where_model(model)),
+        jobs=now.list("TrainingJob", where_model(model)),
+        monitors=now.list("Monitor", where_model(model)),
+        rollouts=list_rollouts(now, model),
+        second_names=list_second_names(now, model),
     )
 
 
-def of_model(model: Ref) -> Where:
-    """Versions, servers, jobs and monitors of it."""
+def where_model(model: Ref) -> Where:
+    """Selects versions, servers, jobs and monitors of the model."""
     return Where(namespace=model.namespace, fields={"spec.modelName": model.name})
 
 
-def rollouts(now: Present, model: Ref) -> tuple[Resource, ...]:
-    """Those whose target is this model."""
+def list_rollouts(now: Present, model: Ref) -> tuple[Resource, ...]:
+    """Returns the rollouts whose target is this model."""
     named = now.list("Rollout", Where(namespace=model.namespace, fields={"spec.target.name": model.name}))
     return tuple(item for item in named if item.spec["target"].get("kind", "Model") == "Model")
 
 
-def second_names(now: Present, model: Ref) -> tuple[Resource, ...]:
-    """Models whose `aliasOf` names it, or any version of it."""
+def list_second_names(now: Present, model: Ref) -> tuple[Resource, ...]:
+    """Returns the models whose `aliasOf` names this model or any version of it."""
     return now.list("Model", Where(namespace=model.namespace, fields={catalog.ALIASED_MODEL: model.name}))
 
 
 def version_of(resource: Resource) -> str:
-    """The version that a ModelVersion is, or that a server or a job asks for."""
-    told = resource.status.get("targetVersion") if resource.kind == "InferenceModel" else None
-    return normal(told or resource.spec.get(_VERSION_FIELD[resource.kind]) or "")
+    """Returns the version of a ModelVersion, or the version that a server or a job names."""
+    target = resource.status.get("targetVersion") if resource.kind == "InferenceModel" else None
+    return normalize(target or resource.spec.get(_VERSION_FIELD[resource.kind]) or "")
 
 
-def normal(version: Any) -> str:
-    """Stored specs may come from anywhere: what is no version stays as it is, and equals none."""
+def normalize(version: Any) -> str:
+    """Stored specs may come from anywhere: an invalid version stays as it is, and equals no other."""
     try:
         return normal_version(version)
     except ValueError:
@@ -97,26 +97,26 @@ def current_of(model: Resource) -> str | None:
 
 
 def aliases_of(model: Resource) -> dict[str, str]:
-    """As they are asked for."""
+    """Returns the aliases of the spec."""
     aliases = model.spec.get("aliases")
-    return {alias: normal(version) for alias, version in aliases.items()} if isinstance(aliases, dict) else {}
+    return {alias: normalize(version) for alias, version in aliases.items()} if isinstance(aliases, dict) else {}
 
 
-def answering_aliases(model: Resource) -> dict[str, str]:
-    """The versions that answer for them now."""
-    told = model.status.get("aliases")
-    return told if isinstance(told, dict) else {}
+def serving_aliases_of(model: Resource) -> dict[str, str]:
+    """Returns the versions that answer for the aliases now."""
+    aliases = model.status.get("aliases")
+    return aliases if isinstance(aliases, dict) else {}
 
 
-def is_second_name(model: Resource) -> str | None:
-    """What it is a second name of."""
+def first_name_of(model: Resource) -> str | None:
+    """Returns the `model[:version]` of which this model is a second name, if it is one."""
     return catalog.field(model, "spec.aliasOf") or None
 
 
-def first_version(model: Resource) -> str:
-    """The version that it is a second name of; empty for the current one, whichever that is."""
-    version = (is_second_name(model) or "").partition(":")[2]
-    return normal(version) if version else ""
+def first_version_of(model: Resource) -> str:
+    """Returns the version of which this model is a second name; empty for the current one."""
+    version = (first_name_of(model) or "").partition(":")[2]
+    return normalize(version) if version else ""
 
 
 def serves(server: Resource, version: str) -> bool:
@@ -124,23 +124,23 @@ def serves(server: Resource, version: str) -> bool:
 
 
 def checkpoint_of(server: Resource) -> str | None:
-    """The checkpoint that it is to serve: as its spec says, or as was chosen when it began to serve the version."""
+    """Returns the checkpoint to serve: that of the spec, or the one chosen when the server started the version."""
     return catalog.field(server, "spec.checkpoint") or catalog.field(server, "status.checkpoint")
 
 
 def checkpoints_of(server: Resource) -> frozenset[str]:
-    """Those that it serves, or is to serve."""
+    """Returns the checkpoints that the server serves, or is to serve."""
     answers = catalog.field(server, "status.servingCheckpoint")
     return frozenset(filter(None, (checkpoint_of(server), answers)))
 
 
-def ready(server: Resource) -> bool:
+def is_ready(server: Resource) -> bool:
     condition = Status.of(server).condition("Ready")
     return condition is not None and condition.true and not server.deleting
 
 
-def ended(job: Resource) -> bool:
-    """A job set that succeeded or failed: a record, no longer work."""
+def has_ended(job: Resource) -> bool:
+    """Whether the job set succeeded or failed."""
     return any(condition.true and condition.type in _ENDS for condition in Status.of(job).conditions)
 
 
@@ -149,21 +149,21 @@ def refuse_deleting(resource: Resource) -> None:
         raise Conflict(f"{resource.ref} is being deleted", hint="wait until it is gone")
 
 
-def refuse_second_name(model: Resource, wish: str) -> None:
-    """A second name owns nothing: what is done is done to the model itself."""
-    first = is_second_name(model)
+def refuse_second_name(model: Resource, reason: str) -> None:
+    """A second name owns nothing: changes must be made to the model itself."""
+    first = first_name_of(model)
     if first is not None:
         name = first.partition(":")[0]
-        raise Conflict(f"{model.ref} is a second name of '{first}': {wish}", hint=f"ask for it at model '{name}'")
+        raise Conflict(f"{model.ref} is a second name of '{first}': {reason}", hint=f"use model '{name}' instead")
 
 
-def order(version: Resource) -> tuple[int, int, str]:
-    """Numbers in their order, then names."""
+def sort_key(version: Resource) -> tuple[int, int, str]:
+    """Sorts numbers in numeric order, then names."""
     number = number_of(version)
     return (1, 0, version_of(version)) if number is None else (0, number, "")
 
 
 def number_of(version: Resource) -> int | None:
-    """None when it has a name."""
+    """Returns None if the version has a name instead of a number."""
     text = version_of(version)
     return int(text) if text.isdecimal() and len(text) <= MOST_DIGITS else None

@@ -1,9 +1,10 @@
-"""Namespaces: one is there once somebody made it, or something in it; and goes with all that is in it.
+"""Namespaces: a caller creates one directly, or by creating an object in it; it is deleted with everything in it.
 
-    made ──> Active ── deleted (finalizer `kubernetes` holds it) ──> Terminating ── empty ──> gone
+    created ──> Active ── deleted (held by finalizer `kubernetes`) ──> Terminating ── empty ──> gone
 
-Objects first, then their namespace: a refused object leaves none behind, and a plane that is killed in between makes
-it at its next start. While one is going nothing is made in it any more; the store asks that within the write itself.
+An object is created before its namespace: so a refused object leaves no namespace behind, and a plane that is killed in
+between creates the namespace at its next start. A guard within the write itself refuses new objects in a terminating
+namespace.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from mizzen.stores.store import Event, Guard, Listing, Present, Reads, Revision,
 
 KIND = "Namespace"
 FINALIZER = "kubernetes"
-"""The one that Kubernetes itself holds namespaces with."""
+"""The finalizer that Kubernetes itself uses for namespaces."""
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Every namespace has its name as a label, so that selectors can name it."""
 SYSTEM = "system"
 EVERYTHING = Where()
 
-INHABITANTS = tuple(kind.name for kind in catalog.KINDS if not kind.virtual)
-"""Kinds whose objects make a namespace, and keep it from going."""
+NAMESPACED_KINDS = tuple(kind.name for kind in catalog.KINDS if not kind.virtual)
+"""Kinds whose objects create their namespace, and keep it from being removed."""
 
 
-def ref(name: str) -> Ref:
+def ref_of(name: str) -> Ref:
     return Ref(KIND, name, "")
 
 
-def new(name: str, meta: Meta | None = None) -> Resource:
-    """`meta` may say more than the name."""
+def build_namespace(name: str, meta: Meta | None = None) -> Resource:
+    """`meta` may set more than the name."""
     said = meta or Meta(name, "")
     others = tuple(one for one in said.finalizers if one != FINALIZER)
     return Resource(
@@ -49,17 +50,17 @@ def new(name: str, meta: Meta | None = None) -> Resource:
     )
 
 
-def stands(name: str) -> Guard:
-    """For what is to be made in it: Forbidden while it is going. One that is not there yet comes with what is made."""
+def require_active(name: str) -> Guard:
+    """For an object to create in it: Forbidden while the namespace terminates. A missing namespace is created later."""
 
     def guard(now: Present) -> None:
         with suppress(NotFound):
-            refuse_going(now.get(ref(name)))
+            refuse_terminating(now.get(ref_of(name)))
 
     return guard
 
 
-def refuse_going(namespace: Resource) -> None:
+def refuse_terminating(namespace: Resource) -> None:
     if namespace.deleting:
         name = namespace.meta.name
         raise Forbidden(
@@ -70,40 +71,40 @@ def refuse_going(namespace: Resource) -> None:
 
 
 async def ensure(store: Store, name: str, by: str) -> Resource:
-    """It, as it is, or as it is made now. Costs next to nothing when it was there before."""
+    """Returns the namespace; creates it if it does not exist. Cheap if it exists."""
     while True:
         try:
-            return await store.get(ref(name))
+            return await store.get(ref_of(name))
         except NotFound:
             with suppress(AlreadyExists):
-                return await store.create(new(name), by)
+                return await store.create(build_namespace(name), by)
 
 
-async def refuse_closed(store: Store, name: str) -> None:
-    """Before something is made there that the store does not ask for, such as a secret."""
+async def check_active(store: Store, name: str) -> None:
+    """For creations that the store does not guard, such as that of a secret."""
     with suppress(NotFound):
-        refuse_going(await store.get(ref(name)))
+        refuse_terminating(await store.get(ref_of(name)))
 
 
-async def prepare(store: Store, used: Iterable[str]) -> None:
-    """At the start: `default`, and those that are `used` and not there: of a plane that had no namespaces yet, or that
-    was killed just before it made one."""
+async def create_missing(store: Store, used: Iterable[str]) -> None:
+    """At the start: creates `default`, and `used` namespaces that do not exist. A plane without Namespace objects, or
+    one that was killed just before it created one, may have left such."""
     for name in sorted({DEFAULT_NAMESPACE, *used}):
         await ensure(store, name, SYSTEM)
 
 
 class NamespacedStore:
-    """A Store for those who act for people: what it creates is in a namespace that stands, and is there then."""
+    """A Store for the API routes: it refuses creations in terminating namespaces, and creates missing namespaces."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        """As `Store.create`; Forbidden in a namespace that is going."""
+        """As `Store.create`; raises Forbidden in a terminating namespace."""
         namespace = new.meta.namespace
         if not namespace:
             return await self._store.create(new, by, guard=guard)
-        standing = stands(namespace)
+        standing = require_active(namespace)
 
         def both(now: Present) -> None:
             standing(now)

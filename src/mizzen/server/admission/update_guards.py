@@ -1,4 +1,4 @@
-"""What must hold of other objects at the very moment a written-out object is changed; as `guards` for new ones."""
+"""Guards of updates: conditions on other objects that must hold at the moment of the write. See `create_guards`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from mizzen.errors import Conflict, Fault, Invalid
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text import references
 from mizzen.server.admission import create_guards, model_family
-from mizzen.server.admission.decode import same
+from mizzen.server.admission.decode import is_same
 from mizzen.stores.store import Guard, Present
 
 
-def guard(old: Resource, new: Resource) -> Guard | None:
-    """None when the change concerns nobody else."""
-    if same(old.spec, new.spec):
+def guard_for(old: Resource, new: Resource) -> Guard | None:
+    """Returns None if the change does not affect other objects."""
+    if is_same(old.spec, new.spec):
         return None
     return lambda now: _check(now, old, new)
 
@@ -20,18 +20,18 @@ def guard(old: Resource, new: Resource) -> Guard | None:
 def _check(now: Present, old: Resource, new: Resource) -> None:
     model_family.refuse_deleting(now.get(new.ref))
     if new.kind == "Model":
-        _aliases(now, old, new)
-        _second_name(now, old, new)
+        _check_aliases(now, old, new)
+        _check_second_name(now, old, new)
         return
-    added = create_guards.admits(new)
-    if added is not None and new.kind != "InferenceModel":  # whose model is fixed, and whose name it has already
+    added = create_guards.guard_for(new)
+    if added is not None and new.kind != "InferenceModel":  # its model is immutable, and it already has its name
         added(now)
 
 
-def _aliases(now: Present, old: Resource, new: Resource) -> None:
+def _check_aliases(now: Present, old: Resource, new: Resource) -> None:
     before = model_family.aliases_of(old)
     faults = tuple(
-        Fault(f"spec.aliases.{alias}", f"'{alias}' is a version of {new.ref}, which could not be told from the alias")
+        Fault(f"spec.aliases.{alias}", f"'{alias}' is a version of {new.ref}, so it cannot name an alias too")
         for alias in model_family.aliases_of(new)
         if alias not in before and create_guards.find(now, create_guards.version_ref(new.ref, alias)) is not None
     )
@@ -39,10 +39,10 @@ def _aliases(now: Present, old: Resource, new: Resource) -> None:
         raise Invalid.of(str(new.ref), faults)
 
 
-def _second_name(now: Present, old: Resource, new: Resource) -> None:
-    """A model becomes a second name, or one of another model: it owns nothing, and aliases never chain."""
-    text = model_family.is_second_name(new)
-    if text is None or text == model_family.is_second_name(old):
+def _check_second_name(now: Present, old: Resource, new: Resource) -> None:
+    """For a model that becomes a second name, also of another model: it must own nothing, and aliases never chain."""
+    text = model_family.first_name_of(new)
+    if text is None or text == model_family.first_name_of(old):
         return
     members = model_family.gather(now, new.ref)
     if members.versions or members.servers:
@@ -52,7 +52,9 @@ def _second_name(now: Present, old: Resource, new: Resource) -> None:
         )
     if members.second_names:
         names = ", ".join(str(item.ref) for item in members.second_names)
-        raise Conflict(f"{names} already stands for {new.ref}; aliases never chain", hint=f"point it at '{text}' first")
+        raise Conflict(
+            f"{names} is already a second name of {new.ref}; aliases never chain", hint=f"point it at '{text}' first"
+        )
     target = create_guards.find(now, Ref("Model", references.parse_unaliased(text).name, new.meta.namespace))
     if target is not None:
         model_family.refuse_deleting(target)

@@ -1,4 +1,4 @@
-"""A change of who may do what is answered when gateways can know of it: a token that was revoked is dead there, too."""
+"""Delays the response to a change of access rights until gateways can know of it: a revoked token fails there, too."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mizzen.errors import Unavailable
 from mizzen.server.http.errors import error_response
 
-Settle = Callable[[], Awaitable[None]]
-"""Returns when what was written is published; at once when there is nothing to publish. Unavailable."""
+WaitPublished = Callable[[], Awaitable[None]]
+"""Returns when the last change is published; at once if there is nothing to publish. Raises Unavailable."""
 
 
-class Settled:
-    """Within the audit, and outside of all routes."""
+class AccessBarrier:
+    """Runs inside the audit middleware and outside all routes."""
 
-    def __init__(self, app: ASGIApp, settle: Settle) -> None:
+    def __init__(self, app: ASGIApp, wait_published: WaitPublished) -> None:
         self.app = app
-        self.settle = settle
+        self.wait_published = wait_published
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             await self.app(scope, receive, send)
             return
 
-        async def settled(message: Message) -> None:
+        async def send_published(message: Message) -> None:
             if message["type"] == "http.response.start":
                 try:
-                    await self.settle()
+                    await self.wait_published()
                 except Unavailable as error:
-                    # From here nobody could turn it into an answer any more.
+                    # No outer layer could still turn this error into a response.
                     await error_response(error)(scope, receive, send)
-                    raise _Withheld from error
+                    raise _NotPublished from error
             await send(message)
 
         try:
-            await self.app(scope, receive, settled)
-        except _Withheld:
+            await self.app(scope, receive, send_published)
+        except _NotPublished:
             return
 
 
-class _Withheld(Exception):
+class _NotPublished(Exception):
     pass
 
 
-async def nothing_to_settle() -> None:
+async def no_gateways() -> None:
     """For a control API without gateways."""

@@ -1,4 +1,4 @@
-"""Who a request comes from: the local admin, a user with a token of ours, or somebody whom an issuer vouches for."""
+"""Authentication: the local admin, users with a token of this plane, and users with a JWT of the OIDC issuer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 
 from mizzen.access import credentials as given
 from mizzen.access.policy import ANONYMOUS, Actor
-from mizzen.server.auth.oidc import Oidc
+from mizzen.server.auth.oidc import OidcAuthenticator
 from mizzen.server.auth.tokens import AdminToken
 from mizzen.stores.records.protocol import Identities
 
@@ -16,58 +16,58 @@ ADMIN = Actor("admin", admin=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """Who asks, and whether that still holds: a token may expire or be revoked while an answer is streamed."""
+class CallerIdentity:
+    """The caller of a request. A token may expire or be revoked during a streamed response: `is_valid` tells."""
 
     actor: Actor
-    holds: Callable[[], bool]
+    is_valid: Callable[[], bool]
 
 
-class Identity:
+class Authenticator:
     def __init__(
-        self, admin: AdminToken, identities: Identities, vouching: Oidc | None, now: Callable[[], datetime]
+        self, admin: AdminToken, identities: Identities, oidc: OidcAuthenticator | None, now: Callable[[], datetime]
     ) -> None:
         self._admin = admin
         self._identities = identities
-        self._vouching = vouching
+        self._oidc = oidc
         self._now = now
 
-    async def of(self, credentials: list[str]) -> Known:
-        """By the Authorization headers of a request. A credential that is not good is refused, never overlooked.
+    async def authenticate(self, credentials: list[str]) -> CallerIdentity:
+        """Identifies the caller by the Authorization headers. An invalid credential is refused, never ignored.
 
-        Unauthenticated; Unavailable when an issuer's keys cannot be had.
+        Raises Unauthenticated; Unavailable if the issuer's keys cannot be fetched.
         """
         if not credentials:
-            return Known(ANONYMOUS, _always)
-        token = given.bearer(credentials)
+            return CallerIdentity(ANONYMOUS, _is_always_valid)
+        token = given.parse_bearer(credentials)
         if self._admin.matches(token):
-            return Known(ADMIN, _always)
+            return CallerIdentity(ADMIN, _is_always_valid)
         if given.looks_like_jwt(token):
-            return await self._vouched(token)
-        return self._user(token)
+            return await self._authenticate_jwt(token)
+        return self._authenticate_user(token)
 
-    def _user(self, token: str) -> Known:
+    def _authenticate_user(self, token: str) -> CallerIdentity:
         digest = given.digest(token)
         found = self._identities.find_token(digest)
         if found is None:
-            raise given.refused("the token is not known here")
+            raise given.invalid_credentials("the token is not known here")
         if found.revoked is not None:
-            raise given.refused(f"token {found.id} of {found.principal} was revoked")
+            raise given.invalid_credentials(f"token {found.id} of {found.principal} was revoked")
         if not found.valid(self._now()):
-            raise given.refused(f"token {found.id} of {found.principal} has expired")
+            raise given.invalid_credentials(f"token {found.id} of {found.principal} has expired")
 
         def holds() -> bool:
             still = self._identities.find_token(digest)
             return still is not None and still.valid(self._now())
 
-        return Known(Actor(found.principal), holds)
+        return CallerIdentity(Actor(found.principal), holds)
 
-    async def _vouched(self, token: str) -> Known:
-        if self._vouching is None:
-            raise given.refused("this plane trusts no issuer of JWTs; its setting oidc_issuer is empty")
-        actor, until = await self._vouching.actor(token)
-        return Known(actor, lambda: self._now().timestamp() < until)
+    async def _authenticate_jwt(self, token: str) -> CallerIdentity:
+        if self._oidc is None:
+            raise given.invalid_credentials("this plane accepts no JWTs; its setting oidc_issuer is empty")
+        actor, until = await self._oidc.authenticate(token)
+        return CallerIdentity(actor, lambda: self._now().timestamp() < until)
 
 
-def _always() -> bool:
+def _is_always_valid() -> bool:
     return True

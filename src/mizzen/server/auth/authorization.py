@@ -1,7 +1,7 @@
-"""May they: `require` and `require_some` are the only ways to a decision.
+"""Authorization: routes get access decisions only from `require` and `require_any`.
 
-`Identify` says who asks before any route is reached. `FailClosed` keeps every answer back that no decision was made
-for, and ends a stream as soon as what allowed it no longer holds.
+`AuthenticationMiddleware` identifies the caller before any route runs. `FailClosedMiddleware` withholds every response
+without a decision, and ends a stream as soon as its reader loses access.
 """
 
 from __future__ import annotations
@@ -15,90 +15,89 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mizzen.access import policy
-from mizzen.access.policy import ANONYMOUS, Actor, Binding, Reach, Target, Verb, Verdict
+from mizzen.access.policy import ANONYMOUS, AccessScope, Actor, Binding, Target, Verb, Verdict
 from mizzen.errors import Forbidden, Unauthenticated, Unavailable
 from mizzen.kinds.schema.resource import Resource
 from mizzen.server.auth import targets
-from mizzen.server.auth.authentication import Identity, Known
-from mizzen.server.auth.role_bindings import Bindings
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.auth.authentication import Authenticator, CallerIdentity
+from mizzen.server.http.context import BindingSource, ServerContext, context_of
 
 PUBLIC = frozenset({"/", "/healthz", "/livez", "/readyz"})
 
-IMPERSONATE = "impersonate-"
-"""How the headers begin with which clients of Kubernetes ask to be taken for somebody else."""
+IMPERSONATION_PREFIX = "impersonate-"
+"""The prefix of the headers with which Kubernetes clients impersonate another user."""
 
-LOOK_SECONDS = 1.0
-"""Between two looks whether the reader of a silent stream may still read it."""
+POLL_SECONDS = 1.0
+"""The interval of access checks of a silent stream."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """What was asked of the policy in a request, and what it said."""
+class AccessDecision:
+    """One question that a request put to the policy, and the verdict."""
 
     actor: Actor
     verb: Verb
     target: Target
     verdict: Verdict
-    reach: Reach | None = None
-    """When it was about all objects of a kind: how much of that is allowed."""
+    scope: AccessScope | None = None
+    """For a question about all objects of a kind: which of them are allowed."""
 
 
 def require(request: Request, verb: Verb, target: Target, *, named: Target | None = None) -> Actor:
-    """The actor, when they may do this. Unauthenticated where a token would help, else Forbidden.
+    """Returns the actor if they may do this. Raises Unauthenticated if a token would help, else Forbidden.
 
-    `named`: the target as the caller has named it, when it was looked up since; as in `policy.allowed`.
+    `named`: the target as the caller named it, if the rest was looked up; as in `policy.authorize`.
     """
-    actor, anonymous = actor_of(request), plane_of(request).anonymous
-    verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous, named=named)
-    return _decided(request, Decision(actor, verb, target, verdict))
+    actor, anonymous = actor_of(request), context_of(request).anonymous
+    verdict = policy.authorize(actor, verb, target, request.state.bindings, anonymous=anonymous, named=named)
+    return _record_decision(request, AccessDecision(actor, verb, target, verdict))
 
 
-def may(request: Request, verb: Verb, target: Target) -> bool:
-    """For answers that hold more for some: decides nothing, and is not on record."""
-    actor, anonymous = actor_of(request), plane_of(request).anonymous
-    return policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous).allowed
+def is_allowed(request: Request, verb: Verb, target: Target) -> bool:
+    """For responses that hold more for some callers. This is not a decision, and the audit does not record it."""
+    actor, anonymous = actor_of(request), context_of(request).anonymous
+    return policy.authorize(actor, verb, target, request.state.bindings, anonymous=anonymous).allowed
 
 
-def may_some(request: Request, verb: Verb, target: Target) -> bool:
-    """As `may`, of any object of a kind."""
-    actor, anonymous = actor_of(request), plane_of(request).anonymous
-    return _reach(actor, verb, target, request.state.bindings, anonymous=anonymous).something
+def is_any_allowed(request: Request, verb: Verb, target: Target) -> bool:
+    """As `is_allowed`, for any object of a kind."""
+    actor, anonymous = actor_of(request), context_of(request).anonymous
+    return _scope_of(actor, verb, target, request.state.bindings, anonymous=anonymous).has_any
 
 
-def require_some(request: Request, verb: Verb, target: Target) -> Callable[[Resource], bool]:
-    """For lists and watches: which of the objects of this kind the actor may do this with, when there may be any.
+def require_any(request: Request, verb: Verb, target: Target) -> Callable[[Resource], bool]:
+    """For lists and watches: returns a filter of the objects of this kind with which the actor may do this.
 
-    Refused like `require` when there can be none.
+    Raises as `require` does if there can be none.
     """
-    actor, anonymous = actor_of(request), plane_of(request).anonymous
-    reach = _reach(actor, verb, target, request.state.bindings, anonymous=anonymous)
-    verdict = Verdict(True, reach.reason)
-    if not reach.something:
-        verdict = policy.allowed(actor, verb, target, request.state.bindings, anonymous=anonymous)
-    _decided(request, Decision(actor, verb, target, verdict, reach))
-    return lambda resource: reach.covers(targets.of(resource))
+    actor, anonymous = actor_of(request), context_of(request).anonymous
+    scope = _scope_of(actor, verb, target, request.state.bindings, anonymous=anonymous)
+    verdict = Verdict(True, scope.reason)
+    if not scope.has_any:
+        verdict = policy.authorize(actor, verb, target, request.state.bindings, anonymous=anonymous)
+    _record_decision(request, AccessDecision(actor, verb, target, verdict, scope))
+    return lambda resource: scope.covers(targets.of(resource))
 
 
 def actor_of(request: Request) -> Actor:
-    actor = request.state.known.actor
+    actor = request.state.caller.actor
     assert isinstance(actor, Actor)
     return actor
 
 
-class Identify:
-    """Says who asks, and which bindings hold: both are settled before a route decides anything."""
+class AuthenticationMiddleware:
+    """Sets the caller and the RoleBindings of a request, before any route decides anything."""
 
     def __init__(
         self,
         app: ASGIApp,
-        identity: Identity,
-        bindings: Bindings,
-        visitor: Callable[[Scope], Known | None] = lambda _: None,
+        authenticator: Authenticator,
+        bindings: BindingSource,
+        visitor: Callable[[Scope], CallerIdentity | None] = lambda _: None,
     ) -> None:
-        """`visitor`: who a browser without a token belongs to, where that counts at all."""
+        """`visitor`: identifies a browser without a token by its session, on the paths where sessions count."""
         self.app = app
-        self.identity = identity
+        self.authenticator = authenticator
         self.bindings = bindings
         self.visitor = visitor
 
@@ -109,140 +108,145 @@ class Identify:
         state = scope.setdefault("state", {})
         headers = Headers(scope=scope)
         credentials = headers.getlist("authorization")
-        known = None if credentials else self.visitor(scope)
-        state["known"] = known or await self.identity.of(credentials)
+        visitor = None if credentials else self.visitor(scope)
+        state["caller"] = visitor or await self.authenticator.authenticate(credentials)
         _refuse_impersonation(headers)
-        # Health is told even while the store cannot be read.
-        state["bindings"] = () if scope["path"] in PUBLIC else await self.bindings.fresh()
+        # Health checks work even while the store cannot be read.
+        state["bindings"] = () if scope["path"] in PUBLIC else await self.bindings.current()
         await self.app(scope, receive, send)
 
 
-class FailClosed:
-    """A route that forgot to ask `require` answers nobody; a stream ends when its reader may no longer read it."""
+class FailClosedMiddleware:
+    """Withholds the response of a route that forgot `require`; ends a stream when its reader loses access."""
 
-    def __init__(self, app: ASGIApp, plane: Plane) -> None:
+    def __init__(self, app: ASGIApp, context: ServerContext) -> None:
         self.app = app
-        self.plane = plane
+        self.context = context
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        decisions: list[Decision] = scope["state"].setdefault("decisions", [])
-        standing = _Standing(self.plane, scope["state"]["known"], scope["state"]["bindings"], decisions)
+        decisions: list[AccessDecision] = scope["state"].setdefault("decisions", [])
+        access = _StreamAccess(self.context, scope["state"]["caller"], scope["state"]["bindings"], decisions)
+        response = _GuardedResponse(send, access)
 
-        stream = _Stream(send, standing)
-
-        async def checked(message: Message) -> None:
+        async def send_decided(message: Message) -> None:
             if (
                 message["type"] == "http.response.start"
                 and message["status"] < 400
                 and scope["path"] not in PUBLIC
                 and not any(decision.verdict.allowed for decision in decisions)
             ):
-                raise RuntimeError(f"nobody decided whether {scope['method']} {scope['path']} is allowed")
-            await stream.send(message)
+                raise RuntimeError(f"no access decision was made for {scope['method']} {scope['path']}")
+            await response.send(message)
 
-        await stream.run(self.app(scope, receive, checked))
+        await response.run(self.app(scope, receive, send_decided))
 
 
-class _Stream:
-    """An answer, which ends when its reader may no longer read it: before its next piece, or while there is none."""
+class _GuardedResponse:
+    """A response that ends when its reader loses access: before its next chunk, or while the stream is silent."""
 
-    def __init__(self, send: Send, standing: _Standing) -> None:
+    def __init__(self, send: Send, access: _StreamAccess) -> None:
         self._send = send
-        self._standing = standing
+        self._access = access
         self._while_allowed = asyncio.timeout(None)
-        self._looking: asyncio.Task[None] | None = None
+        self._poller: asyncio.Task[None] | None = None
         self._ended = False
 
     async def run(self, app: Awaitable[None]) -> None:
         try:
             async with self._while_allowed:
                 await app
-        except (_StreamEnded, TimeoutError) as error:
+        except (_AccessRevoked, TimeoutError) as error:
             if isinstance(error, TimeoutError) and not self._while_allowed.expired():
                 raise
             if not self._ended:
                 await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
-            if self._looking is not None:
-                self._looking.cancel()
+            if self._poller is not None:
+                self._poller.cancel()
 
     async def send(self, message: Message) -> None:
         begins = message["type"] == "http.response.start"
         if not begins:
             self._ended = not message.get("more_body")
-            if not self._ended and not await self._standing.holds():
-                raise _StreamEnded
+            if not self._ended and not await self._access.is_granted():
+                raise _AccessRevoked
         await self._send(message)
         if begins and "content-length" not in Headers(raw=message["headers"]):
-            self._looking = asyncio.create_task(self._look())
+            self._poller = asyncio.create_task(self._poll())
 
-    async def _look(self) -> None:
-        while await self._standing.holds():  # noqa: ASYNC110 - time alone may take the right, as a token ends
-            await asyncio.sleep(LOOK_SECONDS)
+    async def _poll(self) -> None:
+        while await self._access.is_granted():  # noqa: ASYNC110 - time alone may end access, when a token expires
+            await asyncio.sleep(POLL_SECONDS)
         self._while_allowed.reschedule(asyncio.get_running_loop().time())
 
 
-class _StreamEnded(Exception):
+class _AccessRevoked(Exception):
     pass
 
 
-class _Standing:
-    """Whether the reader of a stream may go on reading: asked before every piece of it, and while there is none.
+class _StreamAccess:
+    """Whether the reader of a stream still has access. Checked before every chunk, and while the stream is silent.
 
-    It costs next to nothing.
+    The check is cheap.
     """
 
-    def __init__(self, plane: Plane, known: Known, bindings: Sequence[Binding], decisions: Sequence[Decision]) -> None:
-        self._plane = plane
-        self._known = known
+    def __init__(
+        self,
+        context: ServerContext,
+        caller: CallerIdentity,
+        bindings: Sequence[Binding],
+        decisions: Sequence[AccessDecision],
+    ) -> None:
+        self._context = context
+        self._caller = caller
         self._bindings = bindings
         self._decisions = decisions
-        self._lost = False
+        self._revoked = False
 
-    async def holds(self) -> bool:
-        """Once it is False, it stays so."""
-        self._lost = self._lost or not self._known.holds() or await self._taken()
-        return not self._lost
+    async def is_granted(self) -> bool:
+        """Once False, always False."""
+        self._revoked = self._revoked or not self._caller.is_valid() or await self._is_revoked()
+        return not self._revoked
 
-    async def _taken(self) -> bool:
+    async def _is_revoked(self) -> bool:
         try:
-            bindings = await self._plane.bindings.fresh()
+            bindings = await self._context.bindings.current()
         except Unavailable:
             return True
         if bindings is self._bindings:
-            return self._lost
+            return self._revoked
         self._bindings = bindings
-        return not all(self._again(decision) for decision in self._decisions)
+        return not all(self._still_applies(decision) for decision in self._decisions)
 
-    def _again(self, decision: Decision) -> bool:
-        actor, verb, target, anonymous = decision.actor, decision.verb, decision.target, self._plane.anonymous
-        if decision.reach is None:
-            verdict = policy.allowed(actor, verb, target, self._bindings, anonymous=anonymous)
+    def _still_applies(self, decision: AccessDecision) -> bool:
+        actor, verb, target, anonymous = decision.actor, decision.verb, decision.target, self._context.anonymous
+        if decision.scope is None:
+            verdict = policy.authorize(actor, verb, target, self._bindings, anonymous=anonymous)
             return verdict.allowed == decision.verdict.allowed
-        reach, before = _reach(actor, verb, target, self._bindings, anonymous=anonymous), decision.reach
-        # What was sent was chosen by the old reach: with another one the reader has to begin anew.
-        return replace(reach, reason="") == replace(before, reason="")
+        scope = _scope_of(actor, verb, target, self._bindings, anonymous=anonymous)
+        # The old scope selected what was sent: with another one the reader has to start over.
+        return replace(scope, reason="") == replace(decision.scope, reason="")
 
 
-def _reach(actor: Actor, verb: Verb, target: Target, bindings: Sequence[Binding], *, anonymous: bool) -> Reach:
-    return policy.reach(
+def _scope_of(actor: Actor, verb: Verb, target: Target, bindings: Sequence[Binding], *, anonymous: bool) -> AccessScope:
+    return policy.resolve_scope(
         actor, verb, target.namespace, target.kind, bindings, anonymous=anonymous, subresource=target.subresource
     )
 
 
 def _refuse_impersonation(headers: Headers) -> None:
-    """Whoever wants to be somebody else, with fewer rights perhaps, must not act as themselves without knowing it."""
-    if any(name.startswith(IMPERSONATE) for name in headers):
+    """A caller that asks to act as another user, perhaps with fewer rights, must not silently act as themselves."""
+    if any(name.startswith(IMPERSONATION_PREFIX) for name in headers):
         raise Forbidden(
-            "impersonation is not offered here: everybody acts as whom their token says",
-            hint="leave out --as and Impersonate-* headers, and use a token of the one who is meant",
+            "impersonation is not supported: every request acts as the user of its token",
+            hint="omit --as and Impersonate-* headers, and use a token of that user",
         )
 
 
-def _decided(request: Request, decision: Decision) -> Actor:
+def _record_decision(request: Request, decision: AccessDecision) -> Actor:
     request.state.decisions.append(decision)
     if decision.verdict.allowed:
         return decision.actor

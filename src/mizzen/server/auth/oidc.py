@@ -1,7 +1,7 @@
-"""Tokens that somebody else signed: JWTs of an OpenID Connect issuer, checked with its public keys.
+"""Authentication with JWTs of an OpenID Connect issuer, verified with its public keys.
 
-What cannot be checked lets nobody in: a bad token is Unauthenticated, and while the issuer's keys cannot be had, all
-its tokens are Unavailable.
+It fails closed: an invalid token is Unauthenticated, and while the issuer's keys cannot be fetched, all its tokens are
+Unavailable.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from datetime import datetime
 from typing import Protocol
 
 from mizzen.access import jwt
-from mizzen.access.jwt import Key, Trust
+from mizzen.access.jwt import Key, TrustedIssuer
 from mizzen.access.policy import Actor
 
 
-class Keys(Protocol):
+class KeySource(Protocol):
     async def find(self, kid: str | None) -> Key | None:
-        """The public key (a JWK) of this id. Unavailable when that cannot be known."""
+        """Returns the public key (a JWK) with this id. Raises Unavailable if the keys cannot be fetched."""
         ...
 
 
-class Oidc:
-    def __init__(self, trust: Trust, keys: Keys, now: Callable[[], datetime]) -> None:
+class OidcAuthenticator:
+    def __init__(self, trust: TrustedIssuer, keys: KeySource, now: Callable[[], datetime]) -> None:
         self._trust = trust
         self._keys = keys
         self._now = now
 
-    async def actor(self, token: str) -> tuple[Actor, float]:
-        """Who the token speaks of, and until when (seconds since 1970)."""
+    async def authenticate(self, token: str) -> tuple[Actor, float]:
+        """Returns the actor of the token, and its expiry in seconds since 1970."""
         key = await self._keys.find(jwt.key_id(token))
-        return jwt.actor(token, self._trust, key, self._now().timestamp())
+        return jwt.verify_token(token, self._trust, key, self._now().timestamp())

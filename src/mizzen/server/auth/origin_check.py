@@ -1,4 +1,4 @@
-"""What a web page may have sent is refused: a page can post to this machine, but it cannot hide that it does."""
+"""Refusal of requests from web pages: a page can post to this machine, but the Origin header reveals it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mizzen.errors import Forbidden
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-SHOWN = 100
-"""Characters of a header that a message repeats."""
+MAX_QUOTED = 100
+"""The most characters of a header that a message repeats."""
 
 
-class LoopbackOnly:
+class OriginCheck:
     """Refuses a foreign Host (DNS rebinding) or a foreign Origin (cross-site request).
 
-    While the plane listens on loopback, Host must be a loopback name. An Origin must always be the one that Host says.
+    While the plane listens on loopback, Host must be a loopback name. An Origin must always match Host.
     """
 
     def __init__(self, app: ASGIApp, loopback: bool) -> None:
@@ -29,11 +29,11 @@ class LoopbackOnly:
         headers = Headers(scope=scope)
         host = ",".join(headers.getlist("host")).lower()
         if self.loopback and _without_port(host) not in LOOPBACK:
-            hint = f"ask for {scope['scheme']}://127.0.0.1:<port>"
-            raise Forbidden(f"Host '{host[:SHOWN]}' is not this machine", hint=hint)
+            hint = f"use {scope['scheme']}://127.0.0.1:<port>"
+            raise Forbidden(f"Host '{host[:MAX_QUOTED]}' is not this machine", hint=hint)
         origins = [origin.lower() for origin in headers.getlist("origin")]
         if any(origin != f"{scope['scheme']}://{host}" for origin in origins):
-            raise Forbidden(f"pages of '{', '.join(origins)[:SHOWN]}' may not call this API")
+            raise Forbidden(f"pages from '{', '.join(origins)[:MAX_QUOTED]}' may not call this API")
         await self.app(scope, receive, send)
 
 

@@ -1,4 +1,4 @@
-"""What a request is about, as the policy sees it."""
+"""Builds policy targets: what a request is about, as the policy sees it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mizzen.kinds.text import references
 from mizzen.kinds.workload import MODEL_LABEL
 
 CALLABLE = frozenset({"Model", "InferenceModel", "MLGraph"})
-"""Kinds whose objects are called by their own names, which a binding may name as well."""
+"""Kinds whose objects answer calls under their own names, which a binding may name as well."""
 
-ABOUT = {"RoleBinding": "model", "Rollout": "name"}
-"""Kinds that are about something else, and the field of their target that names it."""
+SUBJECT_FIELD = {"RoleBinding": "model", "Rollout": "name"}
+"""Kinds that are about another object, and the field of their target that names it."""
 
 _KINDS = {kind.singular: kind.name for kind in (*catalog.KINDS, *catalog.CORE)}
 
 PLANE = Target("", "Plane")
-"""The plane itself: for its admins, and to be read by whoever has rights in it."""
+"""The plane itself: for its admins; readable for every caller with any right in it."""
 
 
 def model(ref: Ref, *, alias: str = "", subresource: str = "") -> Target:
-    """A model by name, and through /model all that belongs to it."""
+    """A model by name; for /model, also everything that belongs to it."""
     return Target(ref.namespace, "Model", ref.name, subresource, frozenset({ref.name}), alias)
 
 
@@ -36,14 +36,14 @@ def all_of(kind: str, namespace: str = "") -> Target:
 
 
 def of(resource: Resource, *, subresource: str = "") -> Target:
-    """One object, as it is or as somebody wants it.
+    """One object, stored or desired.
 
-    What belongs to a model is changed by those who may change that model, under whatever name it is called.
+    Only callers that may change a model may change what belongs to it, whatever names that answers to.
     """
-    if resource.kind in ABOUT:
-        return _about(resource, subresource)
+    if resource.kind in SUBJECT_FIELD:
+        return _subject_target(resource, subresource)
     if resource.kind == "Event":
-        return _happened(resource)
+        return _event_target(resource)
     if resource.kind == "Namespace":
         return namespace(resource.meta.name)
     model_name = _model_of(resource)
@@ -55,16 +55,16 @@ def of(resource: Resource, *, subresource: str = "") -> Target:
         resource.meta.name,
         subresource,
         frozenset(models - {""}),
-        called=frozenset(called - models - {""}),
-        tells_of=_tells_of(resource.ref),
+        extra_names=frozenset(called - models - {""}),
+        involved_kind=_involved_kind(resource.ref),
     )
 
 
-def named(ref: Ref, *, subresource: str = "") -> Target:
-    """An object as far as its name tells what it is, whether or not it is there."""
+def by_name(ref: Ref, *, subresource: str = "") -> Target:
+    """An object as far as its name tells, whether or not it exists."""
     model_name = ref.name.partition(".")[0] if ref.kind == "ModelVersion" else ref.name
     models = frozenset({model_name} if ref.kind in (*CALLABLE, "ModelVersion") else ())
-    return Target(ref.namespace, ref.kind, ref.name, subresource, models, tells_of=_tells_of(ref))
+    return Target(ref.namespace, ref.kind, ref.name, subresource, models, involved_kind=_involved_kind(ref))
 
 
 def _model_of(resource: Resource) -> str:
@@ -73,18 +73,18 @@ def _model_of(resource: Resource) -> str:
     return catalog.model_of(resource) or ""
 
 
-def _tells_of(ref: Ref) -> str:
-    """The name of a Revision begins with the kind of what it tells of."""
+def _involved_kind(ref: Ref) -> str:
+    """The name of a Revision begins with the kind of the object that it reports about."""
     if ref.kind != "Revision":
         return ""
     return _KINDS.get(ref.name.partition(".")[0], "")
 
 
-def _about(resource: Resource, subresource: str) -> Target:
-    """What a binding or a rollout speaks of: those who may do this with that may do it with the object, too."""
+def _subject_target(resource: Resource, subresource: str) -> Target:
+    """The object that a binding or a rollout is about: the same rights apply to both."""
     target = resource.spec.get("target")
     said = target if isinstance(target, Mapping) else {}
-    name, alias = said.get(ABOUT[resource.kind]), said.get("alias")
+    name, alias = said.get(SUBJECT_FIELD[resource.kind]), said.get("alias")
     return Target(
         resource.meta.namespace,
         resource.kind,
@@ -95,18 +95,18 @@ def _about(resource: Resource, subresource: str) -> Target:
     )
 
 
-def _happened(event: Resource) -> Target:
-    """For who may read what it happened to."""
+def _event_target(event: Resource) -> Target:
+    """Callers that may read the involved object may read its events."""
     involved = event.spec.get("involvedObject")
     said = involved if isinstance(involved, Mapping) else {}
     kind, name = str(said.get("kind", "")), str(said.get("name", ""))
     models = frozenset({event.meta.labels.get(MODEL_LABEL, "")} - {""})
     called = frozenset({name} if kind in CALLABLE else ()) - models
-    return Target(event.meta.namespace, event.kind, event.meta.name, "", models, called=called, tells_of=kind)
+    return Target(event.meta.namespace, event.kind, event.meta.name, "", models, extra_names=called, involved_kind=kind)
 
 
-def called_by(resource: Resource) -> tuple[Target, ...]:
-    """What answers through this object: whoever writes it lends its callers their own right to call that."""
+def call_targets(resource: Resource) -> tuple[Target, ...]:
+    """What this object calls: its writer lends its callers their own right to call that."""
     try:
         match resource.kind:
             case "Model":
@@ -121,8 +121,8 @@ def called_by(resource: Resource) -> tuple[Target, ...]:
     return tuple(model(Ref("Model", one.name, resource.meta.namespace), alias=one.alias or "") for one in called)
 
 
-def names_taken(resource: Resource) -> frozenset[str]:
-    """Names that this object would answer to, beside that of its own model."""
+def claimed_names(resource: Resource) -> frozenset[str]:
+    """Returns the names that this object would answer to, except that of its own model."""
     if resource.kind not in ("InferenceModel", "MLGraph"):
         return frozenset()
     extra = resource.spec.get("extraNames")
@@ -131,15 +131,15 @@ def names_taken(resource: Resource) -> frozenset[str]:
 
 
 def namespace(name: str = "") -> Target:
-    """A namespace itself, or all of them: it belongs to those who have it, as all in it does."""
+    """A namespace itself, or all of them: a binding to a namespace covers it and everything in it."""
     return Target(name, "Namespace", name)
 
 
 def user(name: str = "") -> Target:
-    """Somebody who may hold tokens, or all of them."""
+    """A user, who may hold tokens, or all users."""
     return Target("", "User", name)
 
 
 def secret(namespace: str, name: str = "") -> Target:
-    """Belongs to a whole namespace, never to a model."""
+    """A secret belongs to a whole namespace, never to a model."""
     return Target(namespace, "Secret", name)

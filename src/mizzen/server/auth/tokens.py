@@ -1,7 +1,7 @@
-"""Tokens: the local admin's, in a file, and those of users, of which only a hash is kept.
+"""Tokens: that of the local admin, in a file, and those of users, of which only a hash is stored.
 
-A user's token is `mzn_` and 256 random bits. That many cannot be guessed, so a plain sha256 is enough to keep, and
-looking a hash up tells nothing about the token by the time it takes.
+A user's token is `mzn_` and 256 random bits. They cannot be guessed, so a plain sha256 is enough, and the time that a
+lookup of the hash takes reveals nothing about the token.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRINCIPAL = re.compile(rf"{_LABEL}(\.{_LABEL})*(@{_LABEL}(\.{_LABEL})*)?")
 
 
 class AdminToken(str):
-    """The local admin's token. A text like any other, except that it never shows itself in a log."""
+    """The local admin's token: a string whose repr does not show it in logs."""
 
     __slots__ = ()
 
@@ -38,17 +38,19 @@ class AdminToken(str):
 
     @classmethod
     def load_or_create(cls, path: Path) -> Self:
-        """The token in `path`; at first a random one, in a file that only its owner can read."""
+        """Returns the token in `path`; if there is none, creates a random one. Only the file's owner can read it."""
         with suppress(FileExistsError):
             private_files.create(path, secrets.token_urlsafe(32))
         token = private_files.read(path, "token")
         if len(token) < SHORTEST or not token.isascii():
-            raise MizzenError(f"{path} holds no token", hint=f"remove {path}; a new one is made at the next start")
+            raise MizzenError(
+                f"{path} does not contain a token", hint=f"remove {path}; the next start creates a new one"
+            )
         return cls(token)
 
 
 def new_token() -> str:
-    """A user's token, in clear: shown once, and kept by nobody but them."""
+    """Returns a user's token in clear text: it is shown once and never stored."""
     return PREFIX + secrets.token_urlsafe(32)
 
 
@@ -57,7 +59,7 @@ def new_token_id() -> str:
 
 
 def name_fault(name: object) -> str | None:
-    """What is wrong with the name of a user. Names with ':' are left to other sources of identity, such as `oidc:`."""
+    """Returns what is wrong with a user name, if anything. Names with ':' are for other identities, such as `oidc:`."""
     if name in (None, ""):
         return "required"
     if not isinstance(name, str):
@@ -65,5 +67,6 @@ def name_fault(name: object) -> str | None:
     if name in RESERVED:
         return f"'{name}' is reserved"
     if len(name) > LONGEST_NAME or not PRINCIPAL.fullmatch(name):
-        return f"'{name[:100]}' is no name for a user: lower-case letters, digits, '-' and '.', e.g. 'ann' or 'ann@lab'"
+        expected = "lowercase letters, digits, '-' and '.', e.g. 'ann' or 'ann@lab'"
+        return f"'{name[:100]}' is not a valid user name; expected {expected}"
     return None

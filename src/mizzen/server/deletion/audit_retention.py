@@ -1,4 +1,4 @@
-"""Old entries of the audit go, as the settings say: else whoever is refused often enough fills the disk."""
+"""Pruning of old audit entries, as the settings say: else a caller with many refusals could fill the disk."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ log = logging.getLogger(__name__)
 async def keep_pruning(
     audit: AuditPruning, now: Callable[[], datetime], *, days: int, refusals: int, every: float = 60.0
 ) -> NoReturn:
-    """Runs for ever, in the plane's task tree. What was allowed is kept for `days`, or for ever when that is 0; of what
-    was refused the newest `refusals` are kept. A pass that fails is told, and tried again with the next."""
+    """Runs forever, in the plane's task tree. Keeps allowed requests for `days`, or forever if that is 0; of refused
+    ones, the newest `refusals`. Logs a failed pass; the next pass tries again."""
     while True:
         try:
             gone = await audit.prune(allowed_before=now() - timedelta(days=days) if days else None, refusals=refusals)

@@ -1,14 +1,14 @@
-"""What may be deleted when, and what goes with it: the same through both doors, /apis and /model.
+"""Deletion: what may be deleted, and what is deleted with it; the same for both APIs, /apis and /model.
 
-A model goes with its versions and with the records of jobs that ended. While something uses it, it stays, unless the
-deletion cascades. Whoever asks is answered once the model is marked; only one that has nothing is gone at once:
+Deleting a model deletes its versions and the records of its ended jobs. A model in use is not deleted, unless the
+deletion cascades. The caller gets a response once the model is marked; a model without any parts is gone at once:
 
     marked (finalizer mizzen.dev/cascade) ── servers, jobs, monitor, rollouts deleted ── gone ──> versions and model
 
-Models that are second names of it are somebody else's to delete: with them there, a cascade is refused, too.
+A cascade does not delete second names of the model, and is refused while there are any.
 
-From the mark on nothing is added to the model any more; `guards` sees to that. Each step can be repeated, so that a
-plane which stops in the middle goes on at its next start (`finish_cascades`).
+Nothing can be added to a marked model; `create_guards` ensures that. Each step can be repeated, so a plane that stops
+in the middle continues after its next start (`finish_cascades`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Expired, MizzenError, NotFound
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.server.admission import create_guards, model_family
-from mizzen.server.admission.model_family import Family
-from mizzen.server.http.streaming import closing
+from mizzen.server.admission.model_family import ModelObjects
+from mizzen.server.http.context import ServerContext
+from mizzen.server.http.streaming import aclose_on_exit
 from mizzen.stores.all_pages import each
 from mizzen.stores.store import Event, Guard, Store, Where
 
@@ -31,40 +32,53 @@ log = logging.getLogger(__name__)
 
 CASCADE_FINALIZER = "mizzen.dev/cascade"
 FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0
-"""Seconds until a step that failed is tried again; doubled each time."""
+"""Seconds until a failed step is retried; doubled each time."""
 
 PAGE = 500
-AT_ONCE = 100
-"""Deletions that are asked for together, and so share transactions; others' writes get their turns in between."""
+BATCH = 100
+"""Deletions that run concurrently, and so share transactions; other writes get their turns in between."""
 
-HOLDING = frozenset({"InferenceModel", "TrainingJob", "Monitor", "Rollout", "ModelVersion"})
-"""Kinds whose objects a model waits for."""
+BLOCKING_KINDS = frozenset({"InferenceModel", "TrainingJob", "Monitor", "Rollout", "ModelVersion"})
+"""Kinds whose objects must be gone before their model."""
 
 
 async def remove(
+    context: ServerContext, ref: Ref, actor: Actor, *, uid: str | None = None, cascade: bool = False
+) -> Resource | None:
+    """As `remove_object`. The checkpoints of a model or version are removed with it."""
+    left = await remove_object(context.store, ref, actor, uid=uid, cascade=cascade)
+    if left is None:
+        await _remove_checkpoints(context, ref)
+    return left
+
+
+async def remove_object(
     store: Store, ref: Ref, actor: Actor, *, uid: str | None = None, cascade: bool = False
 ) -> Resource | None:
-    """None: gone. Else the object, marked as deleted: it goes as soon as nothing holds it. Conflict, NotFound.
+    """Returns None if the object is gone; else the object, marked as deleted: it goes when nothing holds it.
 
-    With `uid`, Conflict when the name belongs to another object by now: for who was allowed to delete that one.
+    Raises Conflict, NotFound. With `uid`, Conflict if the name belongs to another object by now: the caller was
+    authorized to delete only that one.
     """
     if ref.kind == "Model":
         return await _remove_model(store, ref, actor, uid, cascade=cascade)
     if ref.kind == "ModelVersion":
         version = await store.get(ref)
-        return await store.delete(ref, actor.name, uid=uid or version.meta.uid, guard=create_guards.unneeded(version))
+        return await store.delete(
+            ref, actor.name, uid=uid or version.meta.uid, guard=create_guards.require_unused_version(version)
+        )
     return await store.delete(ref, actor.name, uid=uid)
 
 
 async def until_gone(store: Store, resource: Resource) -> None:
-    """Returns when this object, not merely its name, is gone."""
+    """Returns when this object is gone, even if another object has its name."""
     ref = resource.ref
     while True:
-        since = await _position(store, ref.kind)
+        since = await _position_of(store, ref.kind)
         try:
             if (await store.get(ref)).meta.uid != resource.meta.uid:
                 return
-            async with closing(store.watch(ref.kind, since)) as events:
+            async with aclose_on_exit(store.watch(ref.kind, since)) as events:
                 async for event in events:
                     if event.type == "DELETED" and event.resource.meta.uid == resource.meta.uid:
                         return
@@ -75,15 +89,15 @@ async def until_gone(store: Store, resource: Resource) -> None:
 
 
 async def finish_cascades(store: Store) -> None:
-    """Runs for ever, in the plane's task tree: removes models marked by a cascade once nothing of theirs is left.
+    """Runs forever, in the plane's task tree: removes models marked by a cascade once all their parts are gone.
 
-    Only those are looked at, however many models there are. A step that fails is told once and tried again; raises only
-    when the store can no longer be watched.
+    Reads only those, however many models there are. Logs a failed step once and retries it. Raises only if the store
+    can no longer be watched.
     """
-    marked = _Marked(store)
+    marked = _MarkedModels(store)
     failing: frozenset[str] = frozenset()
     delay = FIRST_DELAY
-    await marked.look()
+    await marked.reload()
     while True:
         failed = set()
         for model in tuple(marked.models.values()):
@@ -96,36 +110,56 @@ async def finish_cascades(store: Store) -> None:
         failing = frozenset(failed)
         if not failing:
             delay = FIRST_DELAY
-            await marked.next_chance()
+            await marked.wait_for_change()
             continue
         with suppress(TimeoutError):
             async with asyncio.timeout(delay):
-                await marked.next_chance()
+                await marked.wait_for_change()
         delay = min(2 * delay, LONGEST_DELAY)
 
 
-async def finish_cascade(store: Store, model: Resource) -> None:
-    """The same for one model, until it is gone: for a caller that waits."""
-    marked = _Marked(store, {model.ref: model})
+async def finish_cascade(context: ServerContext, model: Resource) -> None:
+    """The same for one model, until it and its checkpoints are gone: for a caller that waits."""
+    marked = _MarkedModels(context.store, {model.ref: model})
     while True:
-        marked.since = await _position(store, "Model")
+        marked.since = await _position_of(context.store, "Model")
         if await _finish(marked, model):
-            return
-        await marked.next_chance()
+            break
+        await marked.wait_for_change()
+    await _remove_checkpoints(context, model.ref)
+
+
+async def _remove_checkpoints(context: ServerContext, gone: Ref) -> None:
+    """Removes the checkpoints of a model or version that is gone. Garbage collection removes what this cannot."""
+    if gone.kind not in ("Model", "ModelVersion"):
+        return
+    model, _, version = gone.name.partition(".")
+    prefix = f"{gone.namespace}/{model}/" + (f"{version}/" if gone.kind == "ModelVersion" else "")
+    until = context.now().timestamp()
+
+    def remove_all() -> None:
+        for one in context.checkpoints.all(prefix):
+            if one.created <= until:
+                context.checkpoints.remove(one)
+
+    try:
+        await asyncio.to_thread(remove_all)
+    except MizzenError as error:
+        log.warning("cannot remove the checkpoints of %s, which is gone: %s; they are collected later", gone, error)
 
 
 @dataclass(slots=True)
-class _Marked:
-    """The models that are being deleted, as far as changes have been seen."""
+class _MarkedModels:
+    """The models that are being deleted, as of the last change seen."""
 
     store: Store
     models: dict[Ref, Resource] = field(default_factory=dict)
     since: str = ""
     deleters: dict[str, str] = field(default_factory=dict)
-    """By uid, as far as somebody asked."""
+    """The known deleters, by uid of the model."""
 
-    async def deleter(self, model: Resource) -> str:
-        """Who deleted it: its parts go by that hand. History knows, and need not be read at each step."""
+    async def find_deleter(self, model: Resource) -> str:
+        """Returns who deleted the model: its parts are deleted in that name. Cached, to read history only once."""
         uid = model.meta.uid
         if uid not in self.deleters:
             named = {"spec.kind": model.kind, "spec.name": model.meta.name}
@@ -137,35 +171,35 @@ class _Marked:
             self.deleters[uid] = by
         return self.deleters[uid]
 
-    async def look(self) -> None:
-        """At all models, a page at a time: once, and after falling behind."""
+    async def reload(self) -> None:
+        """Reads all models, a page at a time: once, and after falling behind."""
         after: str | None = None
         models: dict[Ref, Resource] = {}
         while True:
             try:
                 page = await self.store.list("Model", limit=PAGE, after=after)
-            except Expired:  # begin anew
+            except Expired:  # start over
                 after, models = None, {}
                 continue
             models |= {model.ref: model for model in page.items if _is_marked(model)}
             after = page.next
             if after is None:
                 break
-        # Pages carry the version of the first: what was marked while they were read is seen from there.
+        # All pages have the version of the first one: a watch from there sees models marked in between.
         self.models, self.since = models, page.resource_version
 
-    async def next_chance(self) -> None:
-        """Until something happens after which a cascade may get further."""
+    async def wait_for_change(self) -> None:
+        """Waits for a change after which a cascade may make progress."""
         try:
-            async with closing(self.store.watch(None, self.since)) as events:
+            async with aclose_on_exit(self.store.watch(None, self.since)) as events:
                 async for event in events:
                     self.since = event.resource.meta.resource_version
-                    if self._concerned(event):
+                    if self._is_relevant(event):
                         return
-        except Expired:  # much happened: have a look
-            await self.look()
+        except Expired:  # fell behind
+            await self.reload()
 
-    def _concerned(self, event: Event) -> bool:
+    def _is_relevant(self, event: Event) -> bool:
         resource = event.resource
         if resource.kind == "Model":
             if event.type == "DELETED" or not _is_marked(resource):
@@ -173,8 +207,8 @@ class _Marked:
                 return self.models.pop(resource.ref, None) is not None
             self.models[resource.ref] = resource
             return True
-        # What went without having been marked was not waited for.
-        return bool(self.models) and resource.kind in HOLDING and event.type == "DELETED" and resource.deleting
+        # No cascade waited for an object that was deleted without a mark.
+        return bool(self.models) and resource.kind in BLOCKING_KINDS and event.type == "DELETED" and resource.deleting
 
 
 def _is_marked(model: Resource) -> bool:
@@ -182,69 +216,69 @@ def _is_marked(model: Resource) -> bool:
 
 
 async def _remove_model(store: Store, ref: Ref, actor: Actor, uid: str | None, *, cascade: bool) -> Resource | None:
-    guard = create_guards.without_second_names(ref) if cascade else create_guards.free_to_go(ref)
+    guard = create_guards.require_no_second_names(ref) if cascade else create_guards.require_removable(ref)
     model = await store.get(ref)
     if not model.deleting:
         async with store.snapshot() as moment:
-            await moment.check(guard)  # refused before anything is written, as far as can be told now
-    marked = await _marked(store, ref, actor.name, uid or model.meta.uid, guard)
+            await moment.check(guard)  # refuse early, before anything is written
+    marked = await _mark(store, ref, actor.name, uid or model.meta.uid, guard)
     if marked is None or not _is_marked(marked):
         return marked
     try:
         return marked if await _has_parts(store, ref) or not await _release(store, marked, actor.name) else None
-    except NotFound:  # somebody else was faster
+    except NotFound:  # another caller removed it meanwhile
         return None
 
 
 async def _has_parts(store: Store, model: Ref) -> bool:
-    versions = await store.list("ModelVersion", model_family.of_model(model), limit=1)
-    return bool(versions.items or _parts(await _around(store, model)))
+    versions = await store.list("ModelVersion", model_family.where_model(model), limit=1)
+    return bool(versions.items or _parts_of(await _related_objects(store, model)))
 
 
-async def _marked(store: Store, ref: Ref, by: str, uid: str, guard: Guard) -> Resource | None:
-    """The model, marked: that makes its removal survive a restart, and keeps all new versions and servers away.
+async def _mark(store: Store, ref: Ref, by: str, uid: str, guard: Guard) -> Resource | None:
+    """Marks the model: then its removal survives a restart, and new versions and servers are refused.
 
-    A finalizer alone changes nothing for a model that is not deleted; it may stay when the guard refuses.
+    The finalizer has no effect on a model that is not deleted, so it may stay if the guard refuses.
     """
     while CASCADE_FINALIZER not in (model := await store.get(ref)).meta.finalizers and not model.deleting:
         if model.meta.uid != uid:
-            break  # another model, which `delete` refuses
+            break  # another model: `delete` refuses it
         held = replace(model, meta=replace(model.meta, finalizers=(*model.meta.finalizers, CASCADE_FINALIZER)))
         with suppress(Conflict):
             await store.update(held, by)
     return await store.delete(ref, by, uid=uid, guard=guard)
 
 
-async def _finish(marked: _Marked, model: Resource) -> bool:
-    """One more step of a cascade. True: the model is gone."""
+async def _finish(marked: _MarkedModels, model: Resource) -> bool:
+    """Runs one step of a cascade. Returns whether the model is gone."""
     if not _is_marked(model):
         return False
     store = marked.store
     try:
-        members = await _around(store, model.ref)
+        members = await _related_objects(store, model.ref)
         if members.model.meta.uid != model.meta.uid:
             return True  # the name belongs to another model by now
-        by = await marked.deleter(model)
-        if not await _all_gone(store, _parts(members), by):
+        by = await marked.find_deleter(model)
+        if not await _delete_all(store, _parts_of(members), by):
             return False
-        while versions := (await store.list("ModelVersion", model_family.of_model(model.ref), limit=AT_ONCE)).items:
-            if not await _all_gone(store, versions, by):
+        while versions := (await store.list("ModelVersion", model_family.where_model(model.ref), limit=BATCH)).items:
+            if not await _delete_all(store, versions, by):
                 return False
         return await _release(store, members.model, by)
     except NotFound:
         return True
 
 
-async def _around(store: Store, model: Ref) -> Family:
-    found: list[Family] = []
+async def _related_objects(store: Store, model: Ref) -> ModelObjects:
+    found: list[ModelObjects] = []
     async with store.snapshot() as moment:
-        # Asked as a guard is: one trip to the store for all of it.
-        await moment.check(lambda now: found.append(model_family.around(now, model)))
+        # As a guard, so that one trip to the store reads everything.
+        await moment.check(lambda now: found.append(model_family.gather_related(now, model)))
     return found[0]
 
 
-def _parts(members: Family) -> tuple[Resource, ...]:
-    """What goes before a model's versions do."""
+def _parts_of(members: ModelObjects) -> tuple[Resource, ...]:
+    """Returns what must be deleted before the versions."""
     return (*members.servers, *members.jobs, *members.monitors, *members.rollouts)
 
 
@@ -262,20 +296,20 @@ async def _release(store: Store, model: Resource, by: str) -> bool:
         return not finalizers
 
 
-async def _all_gone(store: Store, resources: tuple[Resource, ...], by: str) -> bool:
+async def _delete_all(store: Store, resources: tuple[Resource, ...], by: str) -> bool:
     asked = [item for item in resources if not item.deleting]
     gone: list[bool] = []
-    for start in range(0, len(asked), AT_ONCE):
-        gone += await asyncio.gather(*(_gone(store, item, by) for item in asked[start : start + AT_ONCE]))
+    for start in range(0, len(asked), BATCH):
+        gone += await asyncio.gather(*(_delete(store, item, by) for item in asked[start : start + BATCH]))
     return gone.count(True) == len(resources)
 
 
-async def _gone(store: Store, resource: Resource, by: str) -> bool:
+async def _delete(store: Store, resource: Resource, by: str) -> bool:
     try:
         return await store.delete(resource.ref, by, uid=resource.meta.uid) is None
     except (NotFound, Conflict):  # gone, or its name is another object's by now
         return True
 
 
-async def _position(store: Store, kind: str) -> str:
+async def _position_of(store: Store, kind: str) -> str:
     return (await store.list(kind, Where(), limit=1)).resource_version

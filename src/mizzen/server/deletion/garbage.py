@@ -1,9 +1,9 @@
-"""Garbage: files that no version or document names any more, or that never got one, uploads that nobody went on with,
-and what training left of models that are gone (`outliving.py`).
+"""Garbage collection: files that no version or document references, abandoned uploads, and what training left of
+deleted models (`training_retention.py`).
 
-A file goes when nothing names it and nobody touched it for the grace time. Whoever registers a version or keeps a
-checkpoint touches its files first, and has all of that time to write down what names them. So a file that is just being
-named is never taken for one that nobody names, however the two are interleaved.
+A file is removed if nothing references it and nothing touched it for the grace time. Registering a version or saving a
+checkpoint touches its files first, and then has the whole grace time to write the reference. So collection never
+removes a file that is just being referenced, however the two interleave.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ GRACE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Collected:
+class CollectionResult:
     files: int = 0
     size: int = 0
     uploads: int = 0
     left: int = 0
-    """Documents and folders that training left."""
+    """Leftover documents and folders of training."""
 
 
 async def collect_garbage(
     store: Store, blobs: FileBlobs, now: datetime, grace: timedelta = GRACE, *, data_dir: Path | None = None
-) -> Collected:
-    """One pass. `data_dir`: where folders that training left are looked for."""
+) -> CollectionResult:
+    """Runs one pass. `data_dir`: the root of the folders that training leaves."""
     before = now - grace
-    left = await _collect_left(store, blobs, data_dir, before)
-    # First the files, then what names them: a version written in between is seen, or its files were just touched.
+    left = await _collect_training_leftovers(store, blobs, data_dir, before)
+    # First list the files, then the references: a version written in between is seen, or its files were just touched.
     old = await asyncio.to_thread(lambda: {item.digest: item.size for item in blobs.stored() if item.touched < before})
-    kept = await named_digests(store, blobs) if old else frozenset()
+    kept = await list_referenced_digests(store, blobs) if old else frozenset()
     gone = await asyncio.to_thread(
         lambda: {one: size for one, size in old.items() if one not in kept and blobs.remove(one, before)}
     )
     uploads = await asyncio.to_thread(Uploads(blobs).collect, before)
     try:
-        gone |= await _collect_behind(store, blobs, before)
-    except MizzenError as error:  # what is here makes room whether or not the store behind it answers
-        log.warning("cannot collect files behind the disk: %s; trying again", error)
-    return Collected(len(gone), sum(gone.values()), uploads, left)
+        gone |= await _collect_remote(store, blobs, before)
+    except MizzenError as error:  # local files make room even if the remote store does not respond
+        log.warning("cannot collect files of the remote store: %s; trying again", error)
+    return CollectionResult(len(gone), sum(gone.values()), uploads, left)
 
 
-async def _collect_left(store: Store, blobs: FileBlobs, data_dir: Path | None, before: datetime) -> int:
-    old = await asyncio.to_thread(training_retention.Old.found, blobs.documents, data_dir, before)
-    if old == training_retention.Old((), (), ()):
+async def _collect_training_leftovers(store: Store, blobs: FileBlobs, data_dir: Path | None, before: datetime) -> int:
+    old = await asyncio.to_thread(training_retention.Leftovers.find, blobs.documents, data_dir, before)
+    if old == training_retention.Leftovers((), (), ()):
         return 0
-    present = training_retention.Present()
+    present = training_retention.StoredObjects()
     for kind in training_retention.KINDS:
-        async for item in _each(store, kind):
+        async for item in _iterate(store, kind):
             present.add(item)
     return await asyncio.to_thread(training_retention.remove, old, blobs.documents, present)
 
 
-async def _collect_behind(store: Store, blobs: FileBlobs, before: datetime) -> dict[str, int]:
-    """The sizes of files that were only behind by now. What is only here gets there: it was put before there
-    was a store, or while it was away."""
-    # What documents name that are only behind as yet is named, too.
+async def _collect_remote(store: Store, blobs: FileBlobs, before: datetime) -> dict[str, int]:
+    """Removes files from the remote store and returns their sizes. Also uploads files that are only local: they were
+    stored before there was a remote store, or while it was away."""
+    # Documents that are only in the remote store hold references, too.
     await asyncio.to_thread(blobs.documents.settle)
-    behind = await asyncio.to_thread(lambda: {item.digest: item for item in blobs.stored_behind()})
+    behind = await asyncio.to_thread(lambda: {item.digest: item for item in blobs.list_behind()})
     old = {digest: item.size for digest, item in behind.items() if item.touched < before}
-    kept = await named_digests(store, blobs) if old else frozenset()
+    kept = await list_referenced_digests(store, blobs) if old else frozenset()
 
     def settle() -> dict[str, int]:
         for digest in [item.digest for item in blobs.stored() if item.digest not in behind]:
@@ -94,41 +94,41 @@ async def keep_collecting(
     grace: timedelta = GRACE,
     every: float = 3600.0,
 ) -> None:
-    """Runs for ever, in the plane's task tree. A pass that fails is told, and tried again with the next."""
+    """Runs forever, in the plane's task tree. Logs a failed pass; the next pass tries again."""
     while True:
         await asyncio.sleep(every)
         try:
             done = await collect_garbage(store, blobs, now(), grace, data_dir=data_dir)
         except MizzenError as error:
-            log.warning("cannot collect files that nobody names: %s; trying again", error)
+            log.warning("cannot collect unreferenced files: %s; trying again", error)
             continue
-        except Exception:  # a store behind may be anybody's code, and must not end the plane
-            log.exception("cannot collect files that nobody names; trying again")
+        except Exception:  # a remote store may be third-party code, and must not end the plane
+            log.exception("cannot collect unreferenced files; trying again")
             continue
-        if done != Collected():
+        if done != CollectionResult():
             log.info(
                 "collected %d files (%d bytes), %d uploads, and %d documents and folders of training",
                 done.files, done.size, done.uploads, done.left,
             )  # fmt: skip
 
 
-async def named_digests(store: Store, blobs: FileBlobs) -> frozenset[str]:
-    """Every digest that an object or a document names."""
+async def list_referenced_digests(store: Store, blobs: FileBlobs) -> frozenset[str]:
+    """Returns every digest that an object or a document references."""
     found: set[str] = set()
     for kind in digest_references.NAMING:
-        async for item in _each(store, kind):
+        async for item in _iterate(store, kind):
             found.update(digest_references.digests(item.spec))
-    return frozenset(found) | await asyncio.to_thread(training_retention.named_digests, blobs.documents)
+    return frozenset(found) | await asyncio.to_thread(training_retention.list_referenced_digests, blobs.documents)
 
 
-async def _each(store: Store, kind: str) -> AsyncIterator[Resource]:
-    """Each at least once."""
+async def _iterate(store: Store, kind: str) -> AsyncIterator[Resource]:
+    """Yields each object at least once."""
     after: str | None = None
     while True:
         try:
             page = await store.list(kind, limit=500, after=after)
         except Expired:
-            after = None  # what was read stays read: too much is kept rather than too little
+            after = None  # start over; what was read still counts, which keeps too much rather than too little
             continue
         for item in page.items:
             yield item

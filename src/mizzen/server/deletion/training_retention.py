@@ -1,7 +1,7 @@
-"""What training left for good: documents, event files and folders that outlive their jobs, and when they go.
+"""Retention of what training leaves: documents, event files and folders that outlive their jobs.
 
-Checkpoints and event files go with their version or model, logs with their model; the folder of a job goes once the
-job is gone and its logs are in Blobs. Each only after it was left alone for the grace time. Blocking code.
+Checkpoints and event files are removed with their version or model, logs with their model. The folder of a job is
+removed once the job is gone and its logs are in Blobs. All only after the grace time without changes. Blocking code.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ KINDS = ("Model", "ModelVersion", "TrainingJob")
 
 
 @dataclass(slots=True)
-class Present:
-    """What there is in the store."""
+class StoredObjects:
+    """The models, versions and jobs in the store."""
 
     models: set[tuple[str, str]] = field(default_factory=set)
     """By namespace and name."""
     versions: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """Their uids, by namespace, model and version."""
+    """Uids, by namespace, model and version."""
     jobs: set[str] = field(default_factory=set)
     """By uid."""
 
     def add(self, item: Resource) -> None:
-        """One of `KINDS`."""
+        """Adds an object of one of `KINDS`."""
         meta, spec = item.meta, item.spec
         match item.kind:
             case "Model":
@@ -54,8 +54,8 @@ class Present:
             case "TrainingJob":
                 self.jobs.add(meta.uid)
 
-    def lacks(self, of: Mapping[str, Any]) -> bool:
-        """Is the model gone that this belongs to, or the version, or is that another one of the same name?"""
+    def lacks_owner(self, of: Mapping[str, Any]) -> bool:
+        """Whether its model or version is gone, or is another one of the same name."""
         namespace, model, version = (str(of.get(key, "")) for key in ("namespace", "model", "version"))
         if (namespace, model) not in self.models:
             return True
@@ -66,16 +66,16 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Old:
-    """What was left alone for long enough: looked at before the store is, so that nothing new is taken for it."""
+class Leftovers:
+    """Files without changes for the grace time. Listed before the store is read, so that nothing new counts as old."""
 
     documents: tuple[str, ...]
     events: tuple[tuple[Path, Mapping[str, str]], ...]
-    """Folders of models and of versions, and which that is."""
+    """Folders of models and versions, and which ones these are."""
     jobs: tuple[Path, ...]
 
     @classmethod
-    def found(cls, documents: Documents, data_dir: Path | None, before: datetime) -> Old:
+    def find(cls, documents: Documents, data_dir: Path | None, before: datetime) -> Leftovers:
         named = (name for prefix in (CHECKPOINTS, LOGS) for name in documents.names(prefix))
         old = tuple(name for name in named if _is_old(documents, name, before))
         if data_dir is None:
@@ -87,14 +87,18 @@ class Old:
             tuple(
                 (one, dict(zip(("namespace", "model", "version"), one.relative_to(events).parts, strict=False)))
                 for one in folders
-                if _newest(one) < before.timestamp()
+                if _newest_change(one) < before.timestamp()
             ),
-            tuple(one for one in data_dir.glob("training/*") if one.is_dir() and _newest(one, 3) < before.timestamp()),
+            tuple(
+                one
+                for one in data_dir.glob("training/*")
+                if one.is_dir() and _newest_change(one, 3) < before.timestamp()
+            ),
         )
 
 
-def named_digests(documents: Documents) -> frozenset[str]:
-    """Of all files that documents name."""
+def list_referenced_digests(documents: Documents) -> frozenset[str]:
+    """Returns the digests of all files that documents reference."""
     found: set[str] = set()
     for name in documents.names():
         with suppress(NotFound):  # deleted meanwhile
@@ -102,33 +106,33 @@ def named_digests(documents: Documents) -> frozenset[str]:
     return frozenset(found)
 
 
-def remove(old: Old, documents: Documents, present: Present) -> int:
-    """How many documents and folders went."""
+def remove(old: Leftovers, documents: Documents, present: StoredObjects) -> int:
+    """Returns how many documents and folders were removed."""
     gone = 0
-    for name, content in _contents(documents, old.documents):
-        if present.lacks(content):
+    for name, content in _read_contents(documents, old.documents):
+        if present.lacks_owner(content):
             try:
                 gone += documents.delete(name)
             except MizzenError as error:
-                log.warning("cannot remove %s, of a model or version that is gone: %s; trying again", name, error)
+                log.warning("cannot remove %s of a deleted model or version: %s; trying again", name, error)
     for folder, of in old.events:
-        if present.lacks(of):
-            gone += _removed(folder)
+        if present.lacks_owner(of):
+            gone += _remove_folder(folder)
     for folder in old.jobs:
         if folder.name not in present.jobs and _logs_are_kept(documents, folder.name):
-            gone += _removed(folder)
+            gone += _remove_folder(folder)
     return gone
 
 
 def _is_old(documents: Documents, name: str, before: datetime) -> bool:
     try:
-        return documents.touched(name) < before
+        return documents.last_modified(name) < before
     except NotFound:
         return False
 
 
-def _contents(documents: Documents, names: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Of those that are still there and say whose they are."""
+def _read_contents(documents: Documents, names: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yields the documents that still exist and name their model."""
     for name in names:
         try:
             content = json.loads(documents.get(name))
@@ -139,12 +143,12 @@ def _contents(documents: Documents, names: Iterable[str]) -> Iterator[tuple[str,
 
 
 def _logs_are_kept(documents: Documents, uid: str) -> bool:
-    """All of them, or none any more: then they were to go."""
-    return all(content.get("complete") for _, content in _contents(documents, documents.names(f"{LOGS}{uid}/")))
+    """Whether all of its logs are stored; also if there are none any more, because they were removed."""
+    return all(content.get("complete") for _, content in _read_contents(documents, documents.names(f"{LOGS}{uid}/")))
 
 
-def _newest(folder: Path, depth: int | None = None) -> float:
-    """When anything in it changed last, as deep as that; seconds since 1970."""
+def _newest_change(folder: Path, depth: int | None = None) -> float:
+    """Returns the last change of anything in the folder, up to this depth, in seconds since 1970."""
     newest = 0.0
     for here, folders, files in os.walk(folder):
         for name in (".", *files):
@@ -157,12 +161,12 @@ def _newest(folder: Path, depth: int | None = None) -> float:
     return newest
 
 
-def _removed(folder: Path) -> bool:
+def _remove_folder(folder: Path) -> bool:
     if not folder.exists():
         return False
     try:
         remove_tree(folder)
     except OSError as error:
-        log.warning("cannot remove %s, which nobody needs any more: %s; trying again", folder, error)
+        log.warning("cannot remove %s, which is no longer needed: %s; trying again", folder, error)
         return False
     return True

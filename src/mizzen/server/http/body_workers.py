@@ -1,6 +1,6 @@
-"""Work on large bodies: in a thread of its own, one after the other, and a few for each person.
+"""Work on large bodies: in a separate thread, one after the other, with a limit for each caller.
 
-The threads that all others share write files: what revokes a token must not wait there behind what somebody sends.
+The shared thread pool writes files: revoking a token must not wait there behind a large body.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from mizzen.errors import Unavailable
 
 T = TypeVar("T")
 
-MOST_OF_ONE = 4
-"""Pieces of work that one person may have waiting."""
+MAX_PER_ACTOR = 4
+"""The most pieces of work that one caller may have waiting."""
 
 
-class Apart:
+class BodyWorkers:
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="large bodies")
         self._waiting: Counter[str] = Counter()
 
     async def run(self, actor: str, work: Callable[[], T]) -> T:
-        """The result of `work`. Unavailable when much of this person's is waiting already."""
-        if self._waiting[actor] >= MOST_OF_ONE:
+        """Returns the result of `work`. Raises Unavailable if too much work of this caller is waiting."""
+        if self._waiting[actor] >= MAX_PER_ACTOR:
             raise Unavailable(
-                f"{MOST_OF_ONE} large bodies of yours are being read already", hint="send them one after the other"
+                f"{MAX_PER_ACTOR} large bodies of yours are already being parsed", hint="send them one after the other"
             )
         self._waiting[actor] += 1
         done = self._thread.submit(work)
         loop = asyncio.get_running_loop()
-        # When the work is over, and not when its caller is: who leaves at once cannot send the next at once.
-        done.add_done_callback(lambda _: self._later(loop, actor))
+        # Released when the work ends, not when its caller disconnects: else disconnecting would evade the limit.
+        done.add_done_callback(lambda _: self._release_later(loop, actor))
         return await asyncio.wrap_future(done)
 
-    def _later(self, loop: asyncio.AbstractEventLoop, actor: str) -> None:
-        with suppress(RuntimeError):  # the loop has ended meanwhile, and all that waited with it
-            loop.call_soon_threadsafe(self._forget, actor)
+    def _release_later(self, loop: asyncio.AbstractEventLoop, actor: str) -> None:
+        with suppress(RuntimeError):  # the loop has ended meanwhile, and all waiting requests with it
+            loop.call_soon_threadsafe(self._release, actor)
 
-    def _forget(self, actor: str) -> None:
+    def _release(self, actor: str) -> None:
         self._waiting[actor] -= 1
         if not self._waiting[actor]:
             del self._waiting[actor]

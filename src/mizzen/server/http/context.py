@@ -1,4 +1,4 @@
-"""What every route works with: the store, the blobs, and what assembly passed in."""
+"""The context of every route: the store, the blobs, and everything else that `assemble` passes in."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Protocol
 
 from starlette.requests import Request
 
+from mizzen.access.policy import Binding
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.limits import Limits
 from mizzen.kinds.schema.resource import Resource
-from mizzen.reconcile.recorder import NOBODY, Recorder
-from mizzen.runs.checkpoints import Shelf
-from mizzen.selection.state_reader import Reader
-from mizzen.server.auth.role_bindings import Bindings
-from mizzen.server.http.body_workers import Apart
-from mizzen.server.http.pagination import Pages
+from mizzen.reconcile.recorder import NULL_RECORDER, Recorder
+from mizzen.runs.checkpoints import CheckpointStore
+from mizzen.selection.state_reader import StateReader
+from mizzen.server.http.body_workers import BodyWorkers
+from mizzen.server.http.pagination import Paginator
 from mizzen.stores.records.protocol import AuditLog, Identities, Secrets
 from mizzen.stores.records.vault import Vault
 from mizzen.stores.store import Store
-from mizzen.usage.sampler import Usage
+from mizzen.usage.sampler import NoUsage, Usage
 
 
 class Logs(Protocol):
@@ -34,16 +34,22 @@ class Logs(Protocol):
     ) -> AsyncIterator[bytes]: ...
 
 
-Carried = Callable[[str], Awaitable[None]]
-"""Returns when traffic follows what the store held at a resource version, or cannot be waited for any longer."""
+class BindingSource(Protocol):
+    """All RoleBindings, as `auth.role_bindings` caches them."""
+
+    async def current(self) -> tuple[Binding, ...]: ...
 
 
-async def nobody_to_carry(position: str) -> None:
+WaitForTraffic = Callable[[str], Awaitable[None]]
+"""Returns when traffic follows the state of the store at a resource version, or after a timeout."""
+
+
+async def no_traffic(position: str) -> None:
     """For a control API without gateways."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plane:
+class ServerContext:
     store: Store
     blobs: FileBlobs
     inference_url: str
@@ -52,39 +58,39 @@ class Plane:
     now: Callable[[], datetime]
     identities: Identities
     secrets: Secrets
-    """As they are kept, sealed; `vault` seals and opens them."""
+    """Stored encrypted; `vault` encrypts and decrypts them."""
     vault: Vault
     audit: AuditLog
-    bindings: Bindings
-    usage: Usage
-    """What is used, and how what is served is doing."""
-    used: Callable[[str], dict[str, int]]
-    """How much of their quotas somebody has used, by `day` and `month`."""
-    learnt: Reader
-    """What feedback has taught."""
-    anonymous: bool
-    """May those without a token read and predict?"""
-    shelf: Shelf
+    bindings: BindingSource
+    checkpoints: CheckpointStore
     """The checkpoints that jobs saved."""
     data_dir: Path
-    """Where job sets leave their files (`runs/paths.py`)."""
-    carried: Carried = nobody_to_carry
-    pages: Pages = field(default_factory=Pages)
-    apart: Apart = field(default_factory=Apart)
-    """Where large bodies are read."""
+    """The folder where job sets leave their files (`runs/paths.py`)."""
+    anonymous: bool = True
+    """Whether callers without a token may read and predict."""
+    usage: Usage = field(default_factory=NoUsage)
+    """Resource usage, and how served models are doing."""
+    quota_used: Callable[[str], dict[str, int]] = lambda _: {}
+    """Returns how much of its quotas a subject has used, by `day` and `month`."""
+    feedback_state: StateReader = field(default_factory=lambda: StateReader(None))
+    """What graphs have learned from feedback."""
+    wait_for_traffic: WaitForTraffic = no_traffic
+    pages: Paginator = field(default_factory=Paginator)
+    body_workers: BodyWorkers = field(default_factory=BodyWorkers)
+    """Parses large bodies."""
     limits: Limits = Limits()  # noqa: RUF009 - frozen
-    """How much may be sent."""
+    """Upload limits."""
     default_framework: str = ""
-    """Of versions that name none and whose files do not tell."""
+    """The framework of versions that name none and whose files do not tell it."""
     capabilities: frozenset[str] = frozenset()
     """What the engine can do: `containers`, `gpus`."""
-    recorder: Recorder = NOBODY
-    """Who is told what people decided, for those who look at an object later."""
+    recorder: Recorder = NULL_RECORDER
+    """Records decisions that people made as events of the object."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the plane begins to stop: new requests are refused, and streams end."""
+    """Set when the plane begins to stop: from then on new requests are refused, and streams end."""
 
 
-def plane_of(request: Request) -> Plane:
-    plane = request.app.state.plane
-    assert isinstance(plane, Plane)
-    return plane
+def context_of(request: Request) -> ServerContext:
+    context = request.app.state.context
+    assert isinstance(context, ServerContext)
+    return context

@@ -1,4 +1,4 @@
-"""Who deletes something makes room: on a disk that is nearly full, they alone may write what that takes."""
+"""Disk pressure: a DELETE makes room, so only it may write its bookkeeping when the disk is nearly full."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mizzen.blobs import disk_room
 
 
-class Freeing:
+class AllowDeletesWhenFull:
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 

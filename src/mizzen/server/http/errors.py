@@ -1,6 +1,6 @@
 """The one table from error classes to HTTP, and the one shape of an error: a Kubernetes `Status` object.
 
-Whatever fails below `ErrorBoundary`, in a route, in the router or in a middleware, is answered in that shape.
+Every failure below `ErrorBoundary`, in a route, in the router or in a middleware, gets a response of that shape.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def http_status(error: MizzenError) -> int:
 
 
 def status_body(error: MizzenError) -> dict[str, Any]:
-    return _body(http_status(error), error.reason, error.message, hint=error.hint, faults=error.faults)
+    return _status_object(http_status(error), error.reason, error.message, hint=error.hint, faults=error.faults)
 
 
 def error_response(error: MizzenError) -> Response:
@@ -65,28 +65,35 @@ def error_response(error: MizzenError) -> Response:
 async def answer_mizzen_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, MizzenError)
     body = status_body(error)
-    body["details"] = {**_about(request, error), **body["details"]}
+    body["details"] = {**_details_of(request, error), **body["details"]}
     return JSONResponse(body, http_status(error), headers=HEADERS.get(type(error)))
 
 
 async def answer_http_exception(request: Request, error: Exception) -> Response:
-    """What the router itself refuses: unknown paths and methods."""
+    """For refusals of the router itself: unknown paths and methods."""
     assert isinstance(error, HTTPException)
     code = error.status_code
     headers = dict(error.headers or {})
     if code == HTTPStatus.NOT_FOUND:
-        body = _body(code, errors.NotFound.reason, f"no such path: {request.url.path}", hint="GET / lists the paths")
+        body = _status_object(
+            code, errors.NotFound.reason, f"no such path: {request.url.path}", hint="GET / lists the paths"
+        )
     elif code == HTTPStatus.METHOD_NOT_ALLOWED:
         # Starlette names the methods of the first route with this path only.
         headers["Allow"] = ", ".join(sorted(_methods_at(request)))
-        body = _body(code, "MethodNotAllowed", f"cannot {request.method} this", hint=f"possible: {headers['Allow']}")
+        body = _status_object(
+            code,
+            "MethodNotAllowed",
+            f"method {request.method} is not allowed here",
+            hint=f"allowed: {headers['Allow']}",
+        )
     else:
-        body = _body(code, HTTPStatus(code).phrase.replace(" ", ""), error.detail)
+        body = _status_object(code, HTTPStatus(code).phrase.replace(" ", ""), error.detail)
     return JSONResponse(body, code, headers=headers)
 
 
 class ErrorBoundary:
-    """Outermost middleware: an error nobody expected is logged under an id, and the caller learns the id only."""
+    """Outermost middleware: it logs an unexpected error under an incident id, and tells the caller only the id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -94,14 +101,14 @@ class ErrorBoundary:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = False
 
-        async def watched(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal started
             started = True
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
-        except MizzenError as error:  # raised by a middleware; those of routes were answered further in
+            await self.app(scope, receive, send_and_note)
+        except MizzenError as error:  # raised by a middleware; errors of routes were answered further in
             if started:
                 raise
             await error_response(error)(scope, receive, send)
@@ -109,14 +116,16 @@ class ErrorBoundary:
             incident = secrets.token_hex(6)
             logger.exception("incident %s: %s %s", incident, scope.get("method"), scope.get("path"))
             if started:
-                raise  # half an answer is out: only breaking the connection tells the client
+                raise  # part of the response was sent: only closing the connection tells the client
             unexpected = MizzenError(
                 f"unexpected error, incident {incident}", hint="the plane's log has the details under this id"
             )
             await error_response(unexpected)(scope, receive, send)
 
 
-def _body(code: int, reason: str, message: str, *, hint: str = "", faults: tuple[Fault, ...] = ()) -> dict[str, Any]:
+def _status_object(
+    code: int, reason: str, message: str, *, hint: str = "", faults: tuple[Fault, ...] = ()
+) -> dict[str, Any]:
     causes = [
         {"field": fault.path, "message": fault.message, **({"reason": fault.reason} if fault.reason else {})}
         for fault in faults
@@ -127,20 +136,20 @@ def _body(code: int, reason: str, message: str, *, hint: str = "", faults: tuple
     }  # fmt: skip
 
 
-def _about(request: Request, error: MizzenError) -> dict[str, str]:
-    """Which object of the resource API a request was for: kubectl names it when it tells of the error.
+def _details_of(request: Request, error: MizzenError) -> dict[str, str]:
+    """Returns which object of the resource API a request was for: kubectl prints it with the error.
 
-    As Kubernetes does: by its kind when the object is wrong, else by the plural that stands in the path.
+    As Kubernetes does: by its kind if the object is invalid, else by the plural in the path.
     """
     kind = _kind_at(request)
     if kind is None or (isinstance(error, errors.Invalid) and not error.faults):
-        return {}  # of an object that is wrong kubectl tells its name and each fault, or else the message
-    # One that is created has no name in its path.
-    name = request.path_params.get("name") or getattr(request.state, "called", "")
+        return {}  # with details kubectl prints the name and each fault, without them the message
+    # The path of a creation has no name.
+    name = request.path_params.get("name") or getattr(request.state, "object_name", "")
     group = {} if kind in catalog.CORE else {"group": API_GROUP}
     about = {**group, "kind": kind.name if isinstance(error, errors.Invalid) else kind.plural}
     if not name:
-        # Of an object without a name, kubectl would say that "" is invalid; of none at all, that the request is.
+        # With an empty name, kubectl would say that "" is invalid; without details, that the request is.
         return {} if isinstance(error, errors.Invalid) else about
     return {**about, "name": name}
 

@@ -1,4 +1,4 @@
-"""Lists as answers: written down in a thread, one item after the other, so that other requests go on meanwhile."""
+"""List responses: encoded in a thread, one item after the other, so that other requests are not blocked."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from starlette.responses import Response
 T = TypeVar("T")
 
 
-async def listed(
-    items: Iterable[T], shown: Callable[[T], Mapping[str, Any]], metadata: Mapping[str, Any], **around: str
+async def list_response(
+    items: Iterable[T], render: Callable[[T], Mapping[str, Any]], metadata: Mapping[str, Any], **around: str
 ) -> Response:
-    """`{…around, "metadata": …, "items": […]}`. `shown` is called in the thread."""
+    """Returns `{…around, "metadata": …, "items": […]}`. Calls `render` in the thread."""
 
-    def written() -> Response:
-        # One by one: to write it all at once would hold Python's lock for as long, and all others up.
-        inner = b",".join(_json(shown(item)) for item in items)
+    def encode() -> Response:
+        # One by one: encoding all at once would hold the GIL, and all other requests up.
+        inner = b",".join(_json(render(item)) for item in items)
         start = _json({**around, "metadata": metadata, "items": []}).removesuffix(b"]}")
         return Response(start + inner + b"]}", media_type="application/json")
 
-    return await asyncio.to_thread(written)
+    return await asyncio.to_thread(encode)
 
 
 def _json(data: Mapping[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""Bodies that are files: an archive as it is, or a form with the field `code`. Streamed to a spool, never held."""
+"""Uploads: an archive as the body, or a form with the field `code`. Streamed to a spool, never held in memory."""
 
 from __future__ import annotations
 
@@ -30,35 +30,36 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def brings_files(request: Request) -> bool:
+def has_files(request: Request) -> bool:
     return media_type(request) in ARCHIVE_TYPES | {FORM}
 
 
 @dataclass(slots=True)
-class Form:
-    """What came beside the file."""
+class UploadForm:
+    """The fields of a form other than the file."""
 
     file_name: str = ""
-    """As the sender called it; empty for a body that is an archive."""
+    """The sender's name of the file; empty for a body that is an archive."""
     texts: dict[str, str] = field(default_factory=dict)
 
 
-async def receive(request: Request, spool: Spool, most: int, known: Collection[str]) -> Form:
-    """Fill the spool with the file. `known`: the other fields that a form may have. BadRequest, Invalid, TooLarge,
-    Unavailable.
+async def receive(request: Request, spool: Spool, most: int, known: Collection[str]) -> UploadForm:
+    """Fills the spool with the file. `known`: the other fields that a form may have.
+
+    Raises BadRequest, Invalid, TooLarge, Unavailable.
     """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:18]) > most + MOST_FIELDS * MOST_TEXT:
         raise TooLarge(f"the body has {declared} bytes; the limit is {most:,}", hint="see the setting max_upload_bytes")
     if media_type(request) == FORM:
         return await _receive_form(request, spool, known)
-    async for chunk in chunks(request):
+    async for chunk in read_chunks(request):
         await asyncio.to_thread(spool.write, chunk)
-    return Form()
+    return UploadForm()
 
 
-async def chunks(request: Request) -> AsyncIterator[bytes]:
-    """The body in pieces large enough to be worth a thread."""
+async def read_chunks(request: Request) -> AsyncIterator[bytes]:
+    """Yields the body in chunks large enough to be worth a thread."""
     gathered = bytearray()
     try:
         async for chunk in request.stream():
@@ -69,34 +70,34 @@ async def chunks(request: Request) -> AsyncIterator[bytes]:
     except ClientDisconnect as error:
         if gathered:
             yield bytes(gathered)
-        raise BadRequest("the connection ended before the body did") from error
+        raise BadRequest("the connection closed before the whole body arrived") from error
     if gathered:
         yield bytes(gathered)
 
 
-async def _receive_form(request: Request, spool: Spool, known: Collection[str]) -> Form:
+async def _receive_form(request: Request, spool: Spool, known: Collection[str]) -> UploadForm:
     _, parameters = parse_options_header(request.headers.get("content-type", ""))
     reader = _FormReader(parameters.get(b"boundary", b""), known)
-    async for chunk in chunks(request):
+    async for chunk in read_chunks(request):
         data = reader.feed(chunk)
         if data:
             await asyncio.to_thread(spool.write, data)
-    return reader.finished()
+    return reader.finish()
 
 
 class _FormReader:
-    """Takes a form apart as it comes: the file goes through, everything else is short and kept."""
+    """Parses a form as it arrives: passes the file on, and holds all other fields, which are short."""
 
     def __init__(self, boundary: bytes, known: Collection[str]) -> None:
         if not boundary:
             raise BadRequest("the form has no boundary", hint="send 'Content-Type: multipart/form-data; boundary=…'")
         self._known = known
-        self._form = Form()
-        self._found = False
+        self._form = UploadForm()
+        self._has_file = False
         self._ended = False
         self._file = bytearray()
         self._header: tuple[bytearray, bytearray] = (bytearray(), bytearray())
-        self._about = b""
+        self._disposition = b""
         self._name = ""
         self._text = bytearray()
         self._parser = MultipartParser(
@@ -114,7 +115,7 @@ class _FormReader:
         )
 
     def feed(self, chunk: bytes) -> bytes:
-        """What of the file this piece held."""
+        """Returns the part of the file in this chunk."""
         try:
             self._parser.write(chunk)
         except (FormParserError, ValueError) as error:
@@ -123,32 +124,32 @@ class _FormReader:
         self._file.clear()
         return data
 
-    def finished(self) -> Form:
+    def finish(self) -> UploadForm:
         if not self._ended:
-            raise BadRequest("the form ends in the middle")
+            raise BadRequest("the form is incomplete")
         faults = unknown(self._form.texts, (FIELD, *self._known))
-        if not self._found:
+        if not self._has_file:
             faults += (Fault(FIELD, "required: the file or archive of the version"),)
         if faults:
             raise Invalid.of("the version", faults)
         return self._form
 
     def _begin(self) -> None:
-        self._about, self._name, self._text = b"", "", bytearray()
+        self._disposition, self._name, self._text = b"", "", bytearray()
 
     def _end_header(self) -> None:
         name, value = self._header
         if bytes(name).lower() == b"content-disposition":
-            self._about = bytes(value)
+            self._disposition = bytes(value)
         self._header = (bytearray(), bytearray())
 
     def _end_headers(self) -> None:
-        _, parameters = parse_options_header(self._about)
+        _, parameters = parse_options_header(self._disposition)
         self._name = parameters.get(b"name", b"").decode(errors="replace")
         if self._name == FIELD:
-            if self._found:
-                raise BadRequest(f"the field '{FIELD}' comes twice", hint="pack several files into one archive")
-            self._found = True
+            if self._has_file:
+                raise BadRequest(f"the field '{FIELD}' is given twice", hint="pack several files into one archive")
+            self._has_file = True
             self._form.file_name = parameters.get(b"filename", b"").decode(errors="surrogateescape")
         elif not self._name:
             raise BadRequest("a part of the form has no name")
@@ -156,7 +157,7 @@ class _FormReader:
             wrong = f"unknown field '{self._name[:100]}'; send the file as '{FIELD}'"
             raise Invalid.of("the version", (Fault("", wrong),))
         elif self._name in self._form.texts or len(self._form.texts) >= MOST_FIELDS:
-            raise BadRequest(f"the field '{self._name[:100]}' comes twice, or there are too many")
+            raise BadRequest(f"the field '{self._name[:100]}' is given twice, or the form has too many fields")
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._name == FIELD:

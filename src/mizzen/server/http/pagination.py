@@ -1,7 +1,7 @@
-"""Pages of lists, as they leave the server.
+"""Pagination of list responses.
 
-A store's token names the last object that was read, which its reader may not be allowed to see. So tokens are sealed:
-they tell nothing, and only this plane can read them.
+A store's token names the last object read, which the caller may not be allowed to see. So tokens are encrypted: they
+reveal nothing, and only this plane can read them.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from mizzen.errors import BadRequest
 from mizzen.kinds.schema.resource import Resource
-from mizzen.stores.pages import Place
+from mizzen.stores.pages import ListCursor
 from mizzen.stores.records import private_files
 from mizzen.stores.store import Listing, Store, Where
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
 BLOCK = 128
-"""Tokens are filled up to multiples of this, so that not even the length of a name is told."""
+"""Tokens are padded to multiples of this, to hide the length of the name."""
 WALK = 1000
-"""Objects that are read at once, when those before were too few for a page: most are somebody else's then."""
+"""Objects to read at once after a page came out too short: then most objects are hidden from the caller."""
 MOST_READ = 20
-"""Pages of the store that one answer may take."""
+"""The most pages of the store to read for one response."""
 
 
-class Pages:
+class Paginator:
     def __init__(self, key: bytes | None = None) -> None:
-        """Without a key of its own, nobody else's tokens are good here."""
+        """Without a key, only the tokens of this process are valid."""
         self._cipher = AESGCM(key or os.urandom(KEY_BYTES))
 
     @classmethod
-    def kept(cls, path: Path) -> Self:
-        """With the key in this file, so that tokens outlive a restart. One that makes no sense is replaced: with it go
-        only the tokens of lists that are being read right now."""
+    def load_or_create(cls, path: Path) -> Self:
+        """Uses the key in this file, so that tokens survive a restart. Replaces an invalid key: that invalidates only
+        the tokens of lists that callers are reading right now."""
         with suppress(FileExistsError):
             private_files.create(path, base64.urlsafe_b64encode(os.urandom(KEY_BYTES)).decode())
         try:
@@ -54,7 +54,7 @@ class Pages:
         return cls(key)
 
     def seal(self, place: str | None) -> str:
-        """Empty when there is nothing to go on with."""
+        """Encrypts a position; an empty token means the end of the list."""
         if not place:
             return ""
         text = place.encode()
@@ -62,27 +62,27 @@ class Pages:
         sealed = nonce + self._cipher.encrypt(nonce, text + b" " * (-len(text) % BLOCK), None)
         return base64.urlsafe_b64encode(sealed).decode().rstrip("=")
 
-    def opened(self, token: str) -> str | None:
-        """What was sealed; None for an empty token. BadRequest."""
+    def unseal(self, token: str) -> str | None:
+        """Returns the position in a token; None for an empty one. Raises BadRequest."""
         if not token:
             return None
         try:
             sealed = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
             text = self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], None)
         except (ValueError, InvalidTag) as error:
-            raise BadRequest("this is no token to continue with", hint="start again, without it") from error
+            raise BadRequest("this is not a valid continue token", hint="start again without it") from error
         return text.decode().rstrip(" ")
 
-    async def listing(
+    async def list_page(
         self, store: Store, kind: str, where: Where, visible: Callable[[Resource], bool], *, limit: int, token: str
     ) -> Listing:
-        """One page of what is visible, with a sealed token when more of that follows; only without one was that all.
+        """Returns one page of visible objects, with a sealed token if more may follow.
 
-        What is hidden must show in nothing, or selectors would find out its names and labels. So a page is filled up,
-        and the store is read on until one more visible object is found, or the end. That cannot go on for ever: only
-        after `MOST_READ` pages of hidden objects, however few were asked for, there is a token without knowing better.
+        Hidden objects must not affect the response, or callers could use selectors to find out their names and labels.
+        So this fills the page, and reads the store until it finds one more visible object, or the end. To bound that
+        work, after `MOST_READ` pages it returns a token without knowing whether more follows.
         """
-        after, size, full = self.opened(token), limit + 1, False
+        after, size, full = self.unseal(token), limit + 1, False
         found: list[Resource] = []
         version = ""
         for _ in range(MOST_READ):
@@ -91,10 +91,12 @@ class Pages:
             room = 0 if full else limit - len(found)
             found += seen[:room]
             if len(seen) > room:
-                return Listing(tuple(found), version, self.seal(Place.behind(found[-1], int(version), where).token()))
+                return Listing(
+                    tuple(found), version, self.seal(ListCursor.behind(found[-1], int(version), where).token())
+                )
             if page.next is None:
                 return Listing(tuple(found), version)
-            # The store ended this page because of its bytes: with what is on it, the answer is as large as it may be.
+            # The store ended this page because of its size in bytes: the response must not grow further.
             full = full or (bool(found) and len(page.items) < size)
             after, size = page.next, max(limit + 1, WALK)
         return Listing(tuple(found), version, self.seal(after))

@@ -1,4 +1,4 @@
-"""Query strings, read strictly: overlooking a parameter such as `dryRun` would do what nobody asked for."""
+"""Strict parsing of query strings: ignoring a parameter such as `dryRun` would do what the caller did not ask for."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from mizzen.kinds.text.selectors import Selector
 
 MOST_ON_A_PAGE = 5000
 LARGEST = 2**63 - 1
-"""Of numbers that have no other bound: clients keep them in 64 bits."""
+"""The bound of numbers that have no other: clients store them in 64 bits."""
 
-# Possessive (`*+`): what does not fit is refused at once, and not after trying every way to fit it.
+# Possessive (`*+`): a mismatch fails at once, without backtracking.
 _TERM = re.compile(r"\s*+([^\s=!,()]++)\s*+(==?|!=)\s*+([^\s=!,()]*+)\s*+")
 
 
 class Query:
     def __init__(self, request: Request, *known: str) -> None:
-        """BadRequest when a parameter is not in `known`, or comes twice."""
+        """Raises BadRequest if a parameter is not in `known`, or is given twice."""
         pairs = request.query_params.multi_items()
         for name, _ in pairs:
             if name not in known:
@@ -46,41 +46,43 @@ class Query:
         value = self.text(name)
         if not value:
             return None
-        # Python reads no number of any length, and none that anybody means is longer than the largest we take.
+        # `int` raises for very long numbers, and no valid one is longer than the largest allowed.
         readable = value.isascii() and value.isdecimal() and len(value) <= len(str(high))
         if not (readable and low <= int(value) <= high):
             raise BadRequest(f"{name}={value[:40]!r}: must be a number, {low} to {high}")
         return int(value)
 
     def limit(self, default: int, most: int = MOST_ON_A_PAGE) -> int:
-        """`limit`: how many items one answer holds at most. Who asks for more than we give gets a page and goes on."""
+        """`limit`: the most items of one response. A caller that asks for more than `most` gets a page of `most`."""
         return min(self.number("limit", low=1, high=LARGEST) or default, most)
 
     def time(self, name: str) -> datetime | None:
-        """As ISO 8601 writes it; without a zone, UTC. A `+` that came as a blank, as it does in a query, is one."""
+        """A time in ISO 8601; without a zone, UTC. A space counts as `+`, which URL decoding turns into a space."""
         text = self.text(name)
         if not text:
             return None
         try:
             time = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
             return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
-        except (ValueError, OverflowError) as error:  # it may be out of the calendar in UTC only
-            raise BadRequest(f"{name}={text[:40]!r} is no time", hint="write it like 2026-01-31T12:00:00Z") from error
+        except (ValueError, OverflowError) as error:  # only its UTC value may be out of range
+            raise BadRequest(
+                f"{name}={text[:40]!r} is not a time", hint="write it like 2026-01-31T12:00:00Z"
+            ) from error
 
     def selector(self) -> Selector:
         """`labelSelector`, in all the forms of Kubernetes."""
         return selectors.parse(self.text("labelSelector"))
 
     def fields(self) -> Mapping[str, str]:
-        """What `fieldSelector` wants to be equal: terms are joined by commas, and all of them must hold."""
+        """The fields that `fieldSelector` requires to be equal: terms are separated by commas, and all must hold."""
         wanted: dict[str, str] = {}
         for path, sign, value in self._field_terms():
             if sign != "!=" and wanted.setdefault(path, value) != value:
                 raise BadRequest(f"fieldSelector: '{path}' cannot be '{wanted[path]}' and '{value}'")
         return wanted
 
-    def unlike(self) -> frozenset[tuple[str, str]]:
-        """What it wants not to be equal."""
+    def excluded_fields(self) -> frozenset[tuple[str, str]]:
+        """The fields that `fieldSelector` requires to differ."""
         return frozenset((path, value) for path, sign, value in self._field_terms() if sign == "!=")
 
     def _field_terms(self) -> Iterator[tuple[str, str, str]]:
@@ -90,25 +92,25 @@ class Query:
         for term in filter(str.strip, text.split(",")):
             match = _TERM.fullmatch(term)
             if match is None:
-                hint = "write field=value or field!=value, several with commas"
+                hint = "write field=value or field!=value, separated by commas"
                 raise BadRequest(f"fieldSelector: cannot read '{term}'", hint=hint)
             yield match[1], match[2], match[3]
 
     def dry_run(self) -> bool:
-        """`dryRun=All`: do everything but write."""
+        """`dryRun=All`: do everything except the write."""
         value = self.text("dryRun")
         if value not in ("", "All"):
-            raise BadRequest(f"dryRun={value!r}: only All is possible")
+            raise BadRequest(f"dryRun={value!r}: must be All")
         return value == "All"
 
-    def assumed(self) -> frozenset[tuple[str, str]]:
-        """`assume=Kind/name,…`: what whoever tries several objects would have made before this one."""
+    def list_assumed(self) -> frozenset[tuple[str, str]]:
+        """`assume=Kind/name,…`: objects that a dry run of several objects would have created before this one."""
         text = self.text("assume")
         if text and not self.dry_run():
-            raise BadRequest("assume is for dryRun=All: what is written must hold as things are")
+            raise BadRequest("assume is only for dryRun=All")
         pairs = [part.partition("/") for part in text.split(",") if part]
         if any(not kind or not name for kind, _, name in pairs):
-            raise BadRequest("assume: write Kind/name, several with commas")
+            raise BadRequest("assume: expected Kind/name, separated by commas")
         return frozenset((kind, name) for kind, _, name in pairs)
 
     def namespace(self, default: str = DEFAULT_NAMESPACE) -> str:

@@ -1,4 +1,4 @@
-"""Request bodies: bounded, JSON or YAML by media type, and nothing that plain JSON could not say."""
+"""Request bodies: bounded, JSON or YAML by media type, and limited to what plain JSON can express."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from mizzen.errors import BadRequest, TooLarge, UnsupportedMediaType
 from mizzen.manifests import strict_parse
 from mizzen.manifests.strict_parse import Unreadable
 from mizzen.patches import json_patch
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 
 T = TypeVar("T")
 
 RESOURCE_LIMIT = 3 << 20
 YAML_LIMIT = 512 * 1024
-"""YAML takes a hundred times as long to read as JSON does."""
+"""YAML takes a hundred times as long to parse as JSON does."""
 SMALL, SMALL_YAML = 32 * 1024, 2 * 1024
-"""Bytes that are read at once."""
+"""Bodies up to this many bytes are parsed in the event loop."""
 
 JSON_TYPES = frozenset({"", "application/json"})
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
 _TOO_LARGE = (
-    "send less at once, or JSON, of which more is taken than of YAML; the files of a version go to"
+    "send less at once, or send JSON, which has a higher limit than YAML; send the files of a version to"
     " POST /model/<name>/version as an archive"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A patch as it was sent."""
+class PatchBody:
+    """A patch as the caller sent it."""
 
     media_type: str
     body: Any
     size: int
-    """Bytes of it; or of what it may make of them."""
+    """Its bytes; or the most that it may produce, if it copies."""
 
 
 async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str, Any]:
-    """The body as an object; an absent body is an empty one. TooLarge, UnsupportedMediaType, BadRequest."""
+    """Returns the body as an object; {} for no body. Raises TooLarge, UnsupportedMediaType, BadRequest."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in JSON_TYPES | YAML_TYPES:
         raise UnsupportedMediaType(
@@ -53,41 +53,41 @@ async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str
     if not data.strip():
         return {}
     small = SMALL_YAML if as_yaml else SMALL
-    value = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    value = await run_in_worker(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
     if not isinstance(value, dict):
         raise BadRequest(f"the body must be an object, not {strict_parse.type_name(value)}")
     return value
 
 
-async def read_patch(request: Request, types: Collection[str]) -> Sent:
-    """The media type is one of `types`. TooLarge, UnsupportedMediaType, BadRequest."""
+async def read_patch(request: Request, types: Collection[str]) -> PatchBody:
+    """Returns a patch of one of these media types. Raises TooLarge, UnsupportedMediaType, BadRequest."""
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in types:
         raise UnsupportedMediaType(
-            f"cannot patch with a body of type '{media_type}'", hint=f"possible: {', '.join(types)}"
+            f"cannot patch with a body of type '{media_type}'", hint=f"supported: {', '.join(types)}"
         )
     as_yaml = media_type.endswith("+yaml")
     data = await read_bytes(request, RESOURCE_LIMIT)
     if as_yaml and data.lstrip()[:1] == b"{":
-        as_yaml = False  # what programs send as YAML is JSON, which is YAML, too
+        as_yaml = False  # programs send JSON here, which is also valid YAML
     if as_yaml and len(data) > YAML_LIMIT:
         raise TooLarge(f"the body has more than {YAML_LIMIT:,} bytes", hint=_TOO_LARGE)
     if not data.strip():
         raise BadRequest("the body is empty")
     small = SMALL_YAML if as_yaml else SMALL
-    body = await beside(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
-    return Sent(media_type, body, json_patch.MOST_COPIED if json_patch.copies(body) else len(data))
+    body = await run_in_worker(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    return PatchBody(media_type, body, json_patch.MOST_COPIED if json_patch.copies(body) else len(data))
 
 
-async def beside(request: Request, size: int, work: Callable[[], T], *, small: int = SMALL) -> T:
-    """The result of `work` on so many bytes; what is not small is done beside everything else."""
+async def run_in_worker(request: Request, size: int, work: Callable[[], T], *, small: int = SMALL) -> T:
+    """Returns the result of `work` on this many bytes; runs it in the body worker unless that is small."""
     if size <= small:
         return work()
-    return await plane_of(request).apart.run(request.state.known.actor.name, work)
+    return await context_of(request).body_workers.run(request.state.caller.actor.name, work)
 
 
-def weight(value: Any) -> int:
-    """About as many bytes as it has as JSON. Of much no more is counted than tells that it is not small."""
+def size_hint(value: Any) -> int:
+    """Returns about the size of the value as JSON. Stops counting once it is clear that the value is not small."""
     total, waiting = 0, [value]
     while waiting and total <= SMALL:
         inner = waiting.pop()
@@ -111,12 +111,12 @@ async def read_bytes(request: Request, limit: int) -> bytes:
                 raise TooLarge(f"the body has more than {limit:,} bytes", hint=_TOO_LARGE)
             chunks.append(chunk)
     except ClientDisconnect as error:
-        raise BadRequest("the connection ended before the body did") from error
+        raise BadRequest("the connection closed before the whole body arrived") from error
     return b"".join(chunks)
 
 
 def parse(data: bytes, *, as_yaml: bool) -> Any:
-    """Plain JSON data, or BadRequest with the place of the fault."""
+    """Returns plain JSON data. Raises BadRequest with the position of the fault."""
     try:
         return strict_parse.read_yaml(data) if as_yaml else strict_parse.read_json(data)
     except Unreadable as error:

@@ -1,4 +1,4 @@
-"""Streams and waits that end by themselves when the plane stops: one open watch must not hold up a shutdown."""
+"""Streams and waits that end when the plane stops: an open watch must not hold up a shutdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from starlette.requests import Request
 
 from mizzen.errors import Unavailable
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 
 T = TypeVar("T")
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 async def until_stopped(
     source: AsyncIterator[T], stopping: asyncio.Event, seconds: float | None = None
 ) -> AsyncGenerator[T, None]:
-    """The items of `source` until it ends, the plane stops, or the time is over. Closes `source`."""
+    """Yields the items of `source` until it ends, the plane stops, or the time is up. Closes `source`."""
     clock = asyncio.get_running_loop().time
     end = None if seconds is None else clock() + seconds
     waiting: asyncio.Timeout | None = None
@@ -28,7 +28,7 @@ async def until_stopped(
         if waiting is not None:
             waiting.reschedule(clock())
 
-    # One task for the whole stream, not one for each item: there may be many streams, and many items.
+    # One task per stream, not one per item: there may be many streams, and many items.
     stopper = asyncio.ensure_future(stop())
     try:
         while not stopping.is_set():
@@ -42,46 +42,49 @@ async def until_stopped(
                 if waiting.expired():
                     return
                 raise
-            waiting = None  # what is done with the item is not interrupted
+            waiting = None  # stopping must not interrupt the consumer of the item
             yield item
     finally:
-        await _cancelled(stopper)
-        await _closed(source)
+        await _cancel(stopper)
+        await _close(source)
 
 
 @asynccontextmanager
-async def closing(source: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
-    """As contextlib.aclosing, for iterators that may have nothing to close."""
+async def aclose_on_exit(source: AsyncIterator[T]) -> AsyncIterator[AsyncIterator[T]]:
+    """As contextlib.aclosing, also for iterators without `aclose`."""
     try:
         yield source
     finally:
-        await _closed(source)
+        await _close(source)
 
 
-async def while_wanted(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """The result of `work`, given up when the plane stops (Unavailable) or the client leaves."""
+async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Returns the result of `work`; cancels it when the plane stops or the client disconnects. Raises Unavailable."""
     task = asyncio.ensure_future(work)
-    ends = [asyncio.ensure_future(plane_of(request).stopping.wait()), asyncio.ensure_future(_left(request))]
+    ends = [
+        asyncio.ensure_future(context_of(request).stopping.wait()),
+        asyncio.ensure_future(_wait_disconnect(request)),
+    ]
     try:
         await asyncio.wait({task, *ends}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             return task.result()
-        raise Unavailable("the plane is stopping; what was asked for goes on at its next start")
+        raise Unavailable("the plane is stopping; it continues this work after its next start")
     finally:
-        await _cancelled(task, *ends)
+        await _cancel(task, *ends)
 
 
-async def _left(request: Request) -> None:
+async def _wait_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _closed(source: AsyncIterator[T]) -> None:
+async def _close(source: AsyncIterator[T]) -> None:
     if isinstance(source, AsyncGenerator):
         await source.aclose()
 
 
-async def _cancelled(*futures: asyncio.Future[Any] | None) -> None:
+async def _cancel(*futures: asyncio.Future[Any] | None) -> None:
     tasks = [future for future in futures if future is not None]
     for task in tasks:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Files of Blobs as a tar archive that is made while it is sent: nothing of it is ever held as a whole."""
+"""Files of Blobs as a tar archive that is built while it is sent, and never held in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ END = bytes(2 * BLOCK)
 
 
 @dataclass(frozen=True, slots=True)
-class Archive:
+class TarArchive:
     entries: tuple[tuple[bytes, File], ...]
-    """With the header of each."""
+    """The tar header and the record of each file."""
     content: Callable[[str], Path]
-    """Where the content of a digest is. Blocking."""
+    """Returns the path of the content with a digest. Blocking."""
 
     @classmethod
     def of(cls, files: Iterable[File], content: Callable[[str], Path], written: float) -> Self:
@@ -40,7 +40,7 @@ class Archive:
                 left = file.size
                 while left:
                     chunk = await asyncio.to_thread(source.read, min(left, CHUNK))
-                    if not chunk:  # the length is promised: breaking off is the only way to tell
+                    if not chunk:  # Content-Length was sent: only closing the connection can report this
                         raise Unavailable(f"'{file.path}' is damaged: {left} bytes are missing")
                     left -= len(chunk)
                     yield chunk

@@ -1,4 +1,4 @@
-"""Warnings as HTTP carries them: `Warning: 299 - "spec.route: …"`, one header each, as Kubernetes does it."""
+"""Warning headers: `Warning: 299 - "spec.route: …"`, one header per warning, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from starlette.responses import Response
 from mizzen.kinds.schema.findings import Warn
 
 MOST_BYTES = 4096
-"""Of all warnings of one answer together: clients bound the headers they read."""
+"""The bound of all warnings of one response together: clients limit the headers they read."""
 CUT = 256
-"""With more than fits, each is cut to this length first."""
+"""If the warnings do not fit, each is first truncated to this length."""
 
 
 def attach(response: Response, warnings: Iterable[Warn]) -> Response:
-    texts = [_plain(str(warning)) for warning in dict.fromkeys(warnings)]
+    texts = [_to_header_text(str(warning)) for warning in dict.fromkeys(warnings)]
     if sum(map(len, texts)) > MOST_BYTES:
         texts = [text[:CUT] for text in texts]
     left = MOST_BYTES
@@ -28,7 +28,7 @@ def attach(response: Response, warnings: Iterable[Warn]) -> Response:
     return response
 
 
-def _plain(text: str) -> str:
-    """A header holds one line of ASCII."""
+def _to_header_text(text: str) -> str:
+    """A header value is one line of ASCII."""
     one_line = "".join(character if character.isprintable() else " " for character in text)
     return one_line.encode("ascii", "backslashreplace").decode()

@@ -1,8 +1,8 @@
-"""What people ask of their rights in the words of Kubernetes, decided by the policy that decides everything else.
+"""Kubernetes access reviews, decided by the same policy as every other request.
 
-Reading is get, list and watch; writing is create, update, patch, delete and deletecollection. A RoleBinding and a
-namespace are written by admins, and what controllers write is written by nobody else. The policy's own verbs, such as
-predict, are verbs here as well.
+The verb `read` covers get, list and watch; `write` covers create, update, patch, delete and deletecollection. Only
+admins write RoleBindings and namespaces, and only controllers write internal kinds. The policy's own verbs, such as
+predict, are also valid here.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.resource import API_GROUP, Ref
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import PUBLIC
-from mizzen.server.http.context import Plane
+from mizzen.server.http.context import ServerContext
 from mizzen.server.kubernetes import discovery
 
-READING = ("get", "list", "watch")
-WRITING = ("create", "update", "patch", "delete", "deletecollection")
+READ_VERBS = ("get", "list", "watch")
+WRITE_VERBS = ("create", "update", "patch", "delete", "deletecollection")
 ANY = "*"
-ADMINS = frozenset({"RoleBinding", "Namespace"})
-"""Kinds that are written by those who administer what they are about."""
-DISCOVERY = ("/api", "/apis", "/openapi", "/version")
-PARTS = {"log": "logs", "status": "", "scale": ""}
-"""Parts of objects that have paths of their own, as the policy calls them."""
+ADMIN_KINDS = frozenset({"RoleBinding", "Namespace"})
+"""Kinds that only admins of the namespace or model write."""
+DISCOVERY_PATHS = ("/api", "/apis", "/openapi", "/version")
+SUBRESOURCES = {"log": "logs", "status": "", "scale": ""}
+"""Subresources with paths of their own, and the policy's name for each."""
 
-_CORE = {kind.plural: kind for kind in catalog.CORE}
-_PARTED = frozenset(part["name"] for parts in (discovery.CORE, *discovery.GROUPS.values()) for part in parts)
-"""All that there is, as discovery names it: `models`, `models/status`."""
+_CORE_KINDS = {kind.plural: kind for kind in catalog.CORE}
+_RESOURCE_NAMES = frozenset(part["name"] for parts in (discovery.CORE, *discovery.GROUPS.values()) for part in parts)
+"""All resources, as discovery names them: `models`, `models/status`."""
 _REVIEWS = frozenset(
     (version.partition("/")[0], resource["name"])
     for version in (discovery.AUTHORIZATION, discovery.AUTHENTICATION)
@@ -41,8 +41,8 @@ _REVIEWS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """May I do this with that? Empty: all of them."""
+class ResourceAttributes:
+    """What a caller asks to do, and with which objects. An empty field means all of them."""
 
     verb: str
     group: str = ""
@@ -53,98 +53,100 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Who asks, and all that their rights follow from."""
+class AccessReviewer:
+    """Decides what one caller may do, from their identity and role bindings."""
 
-    plane: Plane
+    context: ServerContext
     actor: Actor
     bindings: Sequence[Binding]
 
-    async def may(self, question: Question) -> Verdict:
-        if (question.group, question.resource) in _REVIEWS:
-            return self._self_review(question)
-        kinds = kinds_of(question.group, question.resource)
+    async def review(self, attributes: ResourceAttributes) -> Verdict:
+        if (attributes.group, attributes.resource) in _REVIEWS:
+            return self._review_self_subject(attributes)
+        kinds = kinds_of(attributes.group, attributes.resource)
         if not kinds:
-            return Verdict(False, f"there is no resource '{_named(question)}' here")
+            return Verdict(False, f"this server has no resource '{_resource_name(attributes)}' here")
         verdict = Verdict(False, "")
         for kind in kinds:
-            verdict = await self._of_kind(question, kind, alone=question.resource != ANY)
+            verdict = await self._review_kind(attributes, kind, alone=attributes.resource != ANY)
             if not verdict.allowed:
                 return verdict
         return verdict
 
-    def may_at(self, path: str, verb: str) -> Verdict:
-        """For a path that stands for no object."""
+    def review_path(self, path: str, verb: str) -> Verdict:
+        """Decide about a path that is not the path of an object."""
         if path in PUBLIC and verb in ("get", "head"):
-            return Verdict(True, "anybody may")
-        known = any(path == root or path.startswith(f"{root}/") for root in DISCOVERY)
+            return Verdict(True, "allowed for everyone")
+        known = any(path == root or path.startswith(f"{root}/") for root in DISCOVERY_PATHS)
         if known and verb in ("get", "head"):
             return self.decide("read", targets.PLANE)
         return self.decide("admin", targets.PLANE)
 
     def decide(self, verb: Verb, target: Target, named: Target | None = None) -> Verdict:
-        anonymous = self.plane.anonymous
-        return policy.allowed(self.actor, verb, target, self.bindings, anonymous=anonymous, named=named)
+        anonymous = self.context.anonymous
+        return policy.authorize(self.actor, verb, target, self.bindings, anonymous=anonymous, named=named)
 
-    def verbs_for(self, kind: Kind, target: Target) -> tuple[str, ...]:
-        """All that may be done with this, in the order in which people list it."""
-        writing = () if kind.internal else WRITING
+    def list_verbs(self, kind: Kind, target: Target) -> tuple[str, ...]:
+        """The verbs that the caller may use on this target, in the customary order."""
+        writing = () if kind.internal else WRITE_VERBS
         calling = ("predict",) if kind.name in targets.CALLABLE else ()
-        wanted = ((asked, _verb(asked, kind, "")) for asked in (*READING, *writing, *calling))
+        wanted = ((asked, _policy_verb(asked, kind, "")) for asked in (*READ_VERBS, *writing, *calling))
         return tuple(asked for asked, verb in wanted if verb is not None and self.decide(verb, target).allowed)
 
-    async def _of_kind(self, question: Question, kind: Kind, *, alone: bool) -> Verdict:
-        """`alone`: asked of this kind, and not of all there are."""
-        verb = _verb(question.verb, kind, question.subresource)
+    async def _review_kind(self, attributes: ResourceAttributes, kind: Kind, *, alone: bool) -> Verdict:
+        """`alone`: the review is about this kind, not about all kinds."""
+        verb = _policy_verb(attributes.verb, kind, attributes.subresource)
         if verb is None:
-            return Verdict(False, f"'{question.verb}' is nothing that can be done with {kind.plural}")
-        there = not question.subresource or f"{kind.plural}/{question.subresource}" in _PARTED
-        if question.subresource not in ("", *PARTS) or (alone and not there):
-            return Verdict(False, f"{kind.plural} have no '{question.subresource}'")
+            return Verdict(False, f"'{attributes.verb}' is not a valid verb for {kind.plural}")
+        there = not attributes.subresource or f"{kind.plural}/{attributes.subresource}" in _RESOURCE_NAMES
+        if attributes.subresource not in ("", *SUBRESOURCES) or (alone and not there):
+            return Verdict(False, f"{kind.plural} have no subresource '{attributes.subresource}'")
         if alone and kind.internal and verb != "read":
             return Verdict(False, f"{kind.name} is internal: controllers write it, people only read it")
-        part = PARTS.get(question.subresource, "")
+        part = SUBRESOURCES.get(attributes.subresource, "")
         if kind.name == "Namespace":
-            return self._of_namespaces(question, verb)
-        if question.name:
-            return await self._of_object(Ref(kind.name, question.name, question.namespace), question, verb, part)
-        target = Target(question.namespace, kind.name, "", part)
-        return self._some(verb, target) if question.verb in ("list", "watch") else self.decide(verb, target)
+            return self._review_namespaces(attributes, verb)
+        if attributes.name:
+            return await self._review_object(
+                Ref(kind.name, attributes.name, attributes.namespace), attributes, verb, part
+            )
+        target = Target(attributes.namespace, kind.name, "", part)
+        return self._review_some(verb, target) if attributes.verb in ("list", "watch") else self.decide(verb, target)
 
-    async def _of_object(self, ref: Ref, question: Question, verb: Verb, part: str) -> Verdict:
-        """As when it is really done: what it belongs to counts, and nobody learns of what they may not read."""
-        named = targets.named(ref, subresource=part)
-        if question.verb == "create":
+    async def _review_object(self, ref: Ref, attributes: ResourceAttributes, verb: Verb, part: str) -> Verdict:
+        """Decide as for the real request: the owner counts, and objects that the caller may not read stay hidden."""
+        named = targets.by_name(ref, subresource=part)
+        if attributes.verb == "create":
             return self.decide(verb, named)
         try:
-            found = targets.of(await self.plane.store.get(ref), subresource=part)
+            found = targets.of(await self.context.store.get(ref), subresource=part)
         except NotFound:
             found = named
         return self.decide(verb, found, named)
 
-    def _of_namespaces(self, question: Question, verb: Verb) -> Verdict:
-        if not question.name and question.verb in ("list", "watch"):
-            return self._some(verb, targets.namespace())
-        return self.decide(verb, targets.namespace(question.name))
+    def _review_namespaces(self, attributes: ResourceAttributes, verb: Verb) -> Verdict:
+        if not attributes.name and attributes.verb in ("list", "watch"):
+            return self._review_some(verb, targets.namespace())
+        return self.decide(verb, targets.namespace(attributes.name))
 
-    def _some(self, verb: Verb, target: Target) -> Verdict:
-        """Lists and watches hold what their reader may see: it is enough that there is something."""
-        reach = policy.reach(
+    def _review_some(self, verb: Verb, target: Target) -> Verdict:
+        """Lists and watches hold only what the caller may read, so rights to any object are enough."""
+        reach = policy.resolve_scope(
             self.actor, verb, target.namespace, target.kind, self.bindings,
-            anonymous=self.plane.anonymous, subresource=target.subresource,
+            anonymous=self.context.anonymous, subresource=target.subresource,
         )  # fmt: skip
-        return Verdict(True, reach.reason) if reach.something else self.decide(verb, target)
+        return Verdict(True, reach.reason) if reach.has_any else self.decide(verb, target)
 
-    def _self_review(self, question: Question) -> Verdict:
-        if question.verb != "create":
-            return Verdict(False, f"a review is only created, not '{question.verb}'")
-        who = "anybody on this machine" if self.actor == ANONYMOUS else self.actor.name
-        return Verdict(True, f"{who} may ask about themselves")
+    def _review_self_subject(self, attributes: ResourceAttributes) -> Verdict:
+        if attributes.verb != "create":
+            return Verdict(False, f"reviews support only the verb create, not '{attributes.verb}'")
+        who = "every user of this machine" if self.actor == ANONYMOUS else self.actor.name
+        return Verdict(True, f"{who} may ask about their own rights")
 
 
 def kinds_of(group: str, resource: str) -> tuple[Kind, ...]:
-    """Which kinds are meant; `*` for all of a group, or of all groups."""
-    found = ((API_GROUP, catalog.BY_PLURAL), ("", _CORE))
+    """The kinds that a group and a resource name; `*` stands for all of them."""
+    found = ((API_GROUP, catalog.BY_PLURAL), ("", _CORE_KINDS))
     return tuple(
         kind
         for name, kinds in found
@@ -154,18 +156,18 @@ def kinds_of(group: str, resource: str) -> tuple[Kind, ...]:
     )
 
 
-def _verb(asked: str, kind: Kind, subresource: str) -> Verb | None:
-    """None: there is no such verb, or not for this kind."""
-    if asked == "deletecollection" and kind.name == "Namespace":
+def _policy_verb(name: str, kind: Kind, subresource: str) -> Verb | None:
+    """The policy's verb; None if there is no such verb, or not for this kind."""
+    if name == "deletecollection" and kind.name == "Namespace":
         return None
-    if asked in READING:
+    if name in READ_VERBS:
         return "read"
-    if asked in WRITING:
-        return "admin" if kind.name in ADMINS or subresource == "status" else "write"
-    if asked == ANY:
+    if name in WRITE_VERBS:
+        return "admin" if kind.name in ADMIN_KINDS or subresource == "status" else "write"
+    if name == ANY:
         return "admin"
-    return next((verb for verb in VERBS if verb == asked), None)
+    return next((verb for verb in VERBS if verb == name), None)
 
 
-def _named(question: Question) -> str:
-    return f"{question.resource}.{question.group}"[:200].rstrip(".")
+def _resource_name(attributes: ResourceAttributes) -> str:
+    return f"{attributes.resource}.{attributes.group}"[:200].rstrip(".")

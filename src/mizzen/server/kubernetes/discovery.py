@@ -1,6 +1,6 @@
-"""Discovery: which groups, versions and kinds there are, and what one may do with each. And `/version`.
+"""API discovery: the groups, versions and kinds with their verbs. Also `/version`.
 
-kubectl asks for all of it, keeps it for hours, and asks again when it meets a kind that it does not know.
+kubectl reads all of it, caches it for hours, and reads it again when it meets an unknown kind.
 """
 
 from __future__ import annotations
@@ -21,47 +21,47 @@ from mizzen.server.auth import authorization, targets
 from mizzen.server.http.query import Query
 
 KUBERNETES = (1, 37)
-"""Whose ways of speaking these are. kubectl warns when its own version is further away than one minor."""
+"""The Kubernetes version whose API this follows. kubectl warns if its own differs by more than one minor version."""
 
-READ = ("get", "list", "watch")
-WRITE = ("create", "delete", "get", "list", "patch", "update", "watch")
-WRITE_MANY = ("create", "delete", "deletecollection", *WRITE[2:])
-PART = ("get", "patch", "update")
+READ_VERBS = ("get", "list", "watch")
+WRITE_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
+ALL_VERBS = ("create", "delete", "deletecollection", *WRITE_VERBS[2:])
+SUBRESOURCE_VERBS = ("get", "patch", "update")
 
 CORE_VERSION = "v1"
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
 DEFINITIONS = "apiextensions.k8s.io/v1"
-SCALED = frozenset({"InferenceModel"})
-"""Kinds whose number of replicas may be changed by `kubectl scale`."""
-LOGGED = frozenset({"InferenceModel"})
+SCALABLE_KINDS = frozenset({"InferenceModel"})
+"""Kinds that `kubectl scale` supports."""
+LOGGED_KINDS = frozenset({"InferenceModel"})
 
-Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def routes() -> list[Route]:
     answers = {
         "/api": {"kind": "APIVersions", "versions": [CORE_VERSION], "serverAddressByClientCIDRs": []},
-        f"/api/{CORE_VERSION}": _resources(CORE_VERSION, CORE),
+        f"/api/{CORE_VERSION}": _resource_list(CORE_VERSION, CORE),
         "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(version) for version in GROUPS]},
     }
     for version, found in GROUPS.items():
         group, _, _ = version.partition("/")
         answers[f"/apis/{group}"] = {"kind": "APIGroup", "apiVersion": "v1", **_group(version)}
-        answers[f"/apis/{version}"] = _resources(version, found)
-    said = [("/version", version_), *((path, _answering(body)) for path, body in answers.items())]
-    # Clients that are generated from Kubernetes' own documents end these paths with a slash, others do not.
-    return [Route(f"{path}{end}", answer, methods=["GET"]) for path, answer in said for end in ("", "/")]
+        answers[f"/apis/{version}"] = _resource_list(version, found)
+    endpoints = [("/version", get_version), *((path, _respond_with(body)) for path, body in answers.items())]
+    # Clients generated from Kubernetes' own OpenAPI documents end these paths with a slash; others do not.
+    return [Route(f"{path}{end}", answer, methods=["GET"]) for path, answer in endpoints for end in ("", "/")]
 
 
-async def version_(request: Request) -> Response:
-    """Ours, and in the fields that clients of Kubernetes read the one that we speak as."""
+async def get_version(request: Request) -> Response:
+    """Mizzen's version, and the Kubernetes version in the fields that Kubernetes clients read."""
     authorization.require(request, "read", targets.PLANE)
-    return JSONResponse(version())
+    return JSONResponse(version_info())
 
 
-def version() -> dict[str, str]:
+def version_info() -> dict[str, str]:
     major, minor = KUBERNETES
-    # What stands after a plus does not count when versions are compared.
+    # Version comparisons ignore the part after a plus.
     spoken = f"v{major}.{minor}.0+mizzen.{__version__}"
     return {
         "version": __version__, "major": str(major), "minor": str(minor), "gitVersion": spoken, "gitCommit": "",
@@ -70,22 +70,22 @@ def version() -> dict[str, str]:
     }  # fmt: skip
 
 
-def of_kind(kind: Kind) -> list[dict[str, Any]]:
-    """A kind, and the parts of its objects that have paths of their own."""
-    verbs = READ if kind.internal else WRITE_MANY
+def resources_of(kind: Kind) -> list[dict[str, Any]]:
+    """The discovery entries of a kind and of its subresources."""
+    verbs = READ_VERBS if kind.internal else ALL_VERBS
     names = {"shortNames": [kind.short], "categories": list(kind.categories)}
     found = [_resource(kind.plural, kind.name, verbs, singular=kind.singular) | names]
     if not kind.internal:
-        found.append(_resource(f"{kind.plural}/status", kind.name, PART))
-    if kind.name in SCALED:
+        found.append(_resource(f"{kind.plural}/status", kind.name, SUBRESOURCE_VERBS))
+    if kind.name in SCALABLE_KINDS:
         scale = {"group": "autoscaling", "version": "v1"}
-        found.append(_resource(f"{kind.plural}/scale", "Scale", PART) | scale)
-    if kind.name in LOGGED:
+        found.append(_resource(f"{kind.plural}/scale", "Scale", SUBRESOURCE_VERBS) | scale)
+    if kind.name in LOGGED_KINDS:
         found.append(_resource(f"{kind.plural}/log", kind.name, ("get",)))
     return found
 
 
-def _answering(body: dict[str, Any]) -> Answer:
+def _respond_with(body: dict[str, Any]) -> Handler:
     content = JSONResponse(body).body
 
     async def answer(request: Request) -> Response:
@@ -96,14 +96,14 @@ def _answering(body: dict[str, Any]) -> Answer:
     return answer
 
 
-def _resources(version: str, found: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def _resource_list(version: str, found: Iterable[dict[str, Any]]) -> dict[str, Any]:
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": list(found)}
 
 
 def _group(version: str) -> dict[str, Any]:
     group, _, number = version.partition("/")
-    said = {"groupVersion": version, "version": number}
-    return {"name": group, "versions": [said], "preferredVersion": said}
+    entry = {"groupVersion": version, "version": number}
+    return {"name": group, "versions": [entry], "preferredVersion": entry}
 
 
 def _resource(
@@ -115,11 +115,11 @@ def _resource(
 
 
 CORE = (
-    _resource("namespaces", "Namespace", WRITE, singular="namespace", namespaced=False) | {"shortNames": ["ns"]},
-    _resource("events", "Event", READ, singular="event") | {"shortNames": ["ev"]},
+    _resource("namespaces", "Namespace", WRITE_VERBS, singular="namespace", namespaced=False) | {"shortNames": ["ns"]},
+    _resource("events", "Event", READ_VERBS, singular="event") | {"shortNames": ["ev"]},
 )
 GROUPS: dict[str, tuple[dict[str, Any], ...]] = {
-    API_VERSION: tuple(resource for kind in catalog.KINDS for resource in of_kind(kind)),
+    API_VERSION: tuple(resource for kind in catalog.KINDS for resource in resources_of(kind)),
     AUTHORIZATION: (
         _resource(
             "selfsubjectaccessreviews", "SelfSubjectAccessReview", ("create",),
@@ -137,9 +137,9 @@ GROUPS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     DEFINITIONS: (
         _resource(
-            "customresourcedefinitions", "CustomResourceDefinition", READ,
+            "customresourcedefinitions", "CustomResourceDefinition", READ_VERBS,
             singular="customresourcedefinition", namespaced=False,
         ) | {"shortNames": ["crd", "crds"]},
     ),
 }  # fmt: skip
-"""Resources by group and version; the core group has no name, and is in `CORE`."""
+"""Resources by group and version. The core group has no name; `CORE` lists its resources."""

@@ -1,7 +1,7 @@
-"""Events at the door: what happened to objects, as `kubectl events` and `kubectl describe` ask for it.
+"""Events of objects, for `kubectl events` and `kubectl describe`.
 
-Only to be read: `controllers/events.py` writes them. Who may read an object may read what happened to it; an Event
-that a reader may not see is to them as if it were not there.
+They are read-only here: `controllers/events.py` writes them. Callers who may read an object may read its Events; the
+API does not reveal the existence of any others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mizzen.kinds import catalog
 from mizzen.kinds.events_and_namespaces import CORE_VERSION
 from mizzen.kinds.schema.resource import Ref
 from mizzen.server.auth import authorization, targets
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.resources import representation, request_path, watch
@@ -34,7 +34,7 @@ FIELDS = {
     **{path: path for path in ("metadata.name", "metadata.namespace")},
     **{path.removeprefix("spec."): path for path in KIND.indexed},
 }
-"""What field selectors name, and where the store has it."""
+"""Fields that selectors may name, with their paths in the store."""
 
 
 def routes() -> list[Route]:
@@ -47,38 +47,42 @@ def routes() -> list[Route]:
 
 async def list_or_watch(request: Request) -> Response:
     namespace = request_path.namespace_of(request)
-    visible = authorization.require_some(request, "read", targets.all_of(KIND.name, namespace))
+    visible = authorization.require_any(request, "read", targets.all_of(KIND.name, namespace))
     query = Query(request, *resources_routes.LISTING)
-    plane, form = plane_of(request), representation.of(request, KIND, query)
-    fields = {_path(path): value for path, value in query.fields().items()}
-    unlike = frozenset((_path(path), value) for path, value in query.unlike())
+    context, form = context_of(request), representation.negotiate(request, KIND, query)
+    fields = {_to_stored_path(path): value for path, value in query.fields().items()}
+    unlike = frozenset((_to_stored_path(path), value) for path, value in query.excluded_fields())
     where = Where(namespace=namespace or None, labels=query.selector(), fields=fields, unlike=unlike)
-    limit, token, begin = query.limit(resources_routes.MOST_AT_ONCE), query.text("continue"), watch.asked(query)
+    limit, token, begin = query.limit(resources_routes.MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
     if begin is None:
-        listing = await plane.pages.listing(plane.store, KIND.name, where, visible, limit=limit, token=token)
-        return await form.answered(listing, KIND, lambda item: wire(item.wire()), CORE_VERSION)
-    lines = watch.lines(plane.store, KIND.name, where, begin, visible, forms=form.watched(wire))
-    return StreamingResponse(until_stopped(lines, plane.stopping, begin.seconds), media_type="application/json")
+        listing = await context.pages.list_page(context.store, KIND.name, where, visible, limit=limit, token=token)
+        return await form.list_response(listing, KIND, lambda item: to_wire(item.wire()), CORE_VERSION)
+    lines = watch.stream_lines(context.store, KIND.name, where, begin, visible, forms=form.watch_forms(to_wire))
+    return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
 
 
 async def read(request: Request) -> Response:
     namespace, name = request_path.namespace_of(request), request.path_params["name"]
-    visible = authorization.require_some(request, "read", targets.all_of(KIND.name, namespace))
-    form = representation.of(request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout"))
+    visible = authorization.require_any(request, "read", targets.all_of(KIND.name, namespace))
+    form = representation.negotiate(
+        request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
+    )
     ref = Ref(KIND.name, name, namespace)
-    event = await plane_of(request).store.get(ref)
+    event = await context_of(request).store.get(ref)
     if not visible(event):
         raise name_errors.missing(ref)
-    return JSONResponse(form.single(wire(event.wire())))
+    return JSONResponse(form.render(to_wire(event.wire())))
 
 
-def wire(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """The wire form of Kubernetes, from that of the store."""
+def to_wire(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Kubernetes' wire form of a stored Event."""
     head = {"kind": KIND.name, "apiVersion": CORE_VERSION, "metadata": stored["metadata"]}
     return {**head, **stored["spec"], "eventTime": None}
 
 
-def _path(said: str) -> str:
-    if said not in FIELDS:
-        raise BadRequest(f"fieldSelector: events cannot be selected by '{said}'", hint=f"valid are {', '.join(FIELDS)}")
-    return FIELDS[said]
+def _to_stored_path(path: str) -> str:
+    if path not in FIELDS:
+        raise BadRequest(
+            f"fieldSelector: events cannot be selected by '{path}'", hint=f"valid fields: {', '.join(FIELDS)}"
+        )
+    return FIELDS[path]

@@ -1,7 +1,7 @@
-"""A Namespace on the wire and as it is kept. Pure.
+"""Conversion of a Namespace between its wire form and its stored form. Pure.
 
-Kubernetes shows its own finalizer in the spec, and says in a phase whether a namespace is going; it is kept with the
-other finalizers, and the phase follows from the mark of the deletion.
+On the wire, the spec holds Kubernetes' own finalizer and the status holds a phase. The store keeps that finalizer with
+the others, and the phase follows from the deletion timestamp.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from mizzen.server.admission import namespaced_store
 from mizzen.server.admission.field_validation import Strictness
 from mizzen.server.admission.namespaced_store import FINALIZER, KIND, NAME_LABEL
 
-TOP = ("apiVersion", "kind", "metadata", "spec", "status")
+TOP_LEVEL_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
-    """What somebody wants a namespace to be, without what the server adds."""
+class NamespaceDraft:
+    """A namespace as a client sent it, without the fields that the server adds."""
 
     meta: Meta
-    managers_said: bool
+    has_managed_fields: bool
     warnings: tuple[Warn, ...] = ()
 
     @property
@@ -37,10 +37,10 @@ class Draft:
         return Resource(KIND, replace(self.meta, uid="", resource_version=""))
 
 
-def wire(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the wire form that every kind of ours has."""
-    metadata = {name: value for name, value in kept["metadata"].items() if name not in ("namespace", "finalizers")}
-    held = kept["metadata"].get("finalizers") or ()
+def to_wire(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Kubernetes' wire form, from the wire form that all our kinds share."""
+    metadata = {name: value for name, value in stored["metadata"].items() if name not in ("namespace", "finalizers")}
+    held = stored["metadata"].get("finalizers") or ()
     others = [name for name in held if name != FINALIZER]
     if others:
         metadata["finalizers"] = others
@@ -53,36 +53,36 @@ def wire(kept: Mapping[str, Any]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def remaining(left: Iterable[Resource], since: str) -> dict[str, Any]:
-    """For the status of one that is going: what keeps it, by kind, and who holds that, by finalizer."""
+def render_remaining(left: Iterable[Resource], since: str) -> dict[str, Any]:
+    """Status conditions of a terminating namespace: the objects left by kind, and their finalizers."""
     items = [*left]
     kinds = Counter(f"{catalog.BY_NAME[item.kind].plural}.{API_GROUP}" for item in items)
     holders = Counter(name for item in items for name in item.meta.finalizers)
     content = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(kinds.items()))
     held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(holders.items()))
-    said = []
+    findings = []
     if content:
-        said.append(("Content", "Resources", f"Some resources are remaining: {content}"))
+        findings.append(("Content", "Resources", f"Some resources are remaining: {content}"))
     if held:
-        said.append(("Finalizers", "Finalizers", f"Some content in the namespace has finalizers remaining: {held}"))
+        findings.append(("Finalizers", "Finalizers", f"Some content in the namespace has finalizers remaining: {held}"))
     conditions = [
         {
             "type": f"Namespace{type_}Remaining", "status": "True", "reason": f"Some{what}Remain",
             "message": message, "lastTransitionTime": since,
         }
-        for type_, what, message in said
+        for type_, what, message in findings
     ]  # fmt: skip
     return {"conditions": conditions} if conditions else {}
 
 
-def decode(body: Any, strictness: Strictness, name: str | None = None) -> Draft:
-    """Read a namespace that somebody sent; `name`: as the path says. Raises Invalid with all that is wrong."""
+def decode(body: Any, strictness: Strictness, name: str | None = None) -> NamespaceDraft:
+    """Decode a namespace from a request; `name` is the one in the path. Raises Invalid with all faults."""
     if not isinstance(body, Mapping):
-        raise BadRequest("what is sent is no object")
+        raise BadRequest("the body must be an object")
     metadata = metadata_of(body)
-    strange = tuple(unknown(body, TOP))
+    unknown_fields = tuple(unknown(body, TOP_LEVEL_FIELDS))
     faults = [
-        *(strange if strictness == "Strict" else ()),
+        *(unknown_fields if strictness == "Strict" else ()),
         *_type_faults(body),
         *metadata_rules.faults(body.get("metadata")),
         *_name_faults(metadata, name),
@@ -100,41 +100,41 @@ def decode(body: Any, strictness: Strictness, name: str | None = None) -> Draft:
         finalizers=tuple(dict.fromkeys(one for one in metadata.get("finalizers") or () if one != FINALIZER)),
         managed=tuple(metadata.get("managedFields") or ()),
     )
-    told = tuple(Warn(fault.path, fault.message) for fault in strange) if strictness == "Warn" else ()
-    return Draft(meta, metadata.get("managedFields") is not None, told)
+    warnings = tuple(Warn(fault.path, fault.message) for fault in unknown_fields) if strictness == "Warn" else ()
+    return NamespaceDraft(meta, metadata.get("managedFields") is not None, warnings)
 
 
-def document(body: Any, name: str) -> dict[str, Any]:
-    """What is applied, as it is compared with what there is: the spec is ours."""
+def to_apply_document(body: Any, name: str) -> dict[str, Any]:
+    """The applied configuration, ready to compare with the stored one: the server owns spec and status."""
     if not isinstance(body, Mapping):
-        raise BadRequest("what is applied is no object")
+        raise BadRequest("the applied configuration must be an object")
     whole = {key: value for key, value in body.items() if key not in ("spec", "status")}
     return {**whole, "metadata": {"name": name, **metadata_of(body)}}
 
 
-def bare(kept: Resource) -> Resource:
-    """Without what nobody but the server writes, for the question who owns what."""
-    labels = {key: value for key, value in kept.meta.labels.items() if key != NAME_LABEL}
-    others = tuple(name for name in kept.meta.finalizers if name != FINALIZER)
-    return replace(kept, meta=replace(kept.meta, labels=labels, finalizers=others))
+def without_server_fields(stored: Resource) -> Resource:
+    """Without the fields that only the server writes, to compute field ownership."""
+    labels = {key: value for key, value in stored.meta.labels.items() if key != NAME_LABEL}
+    others = tuple(name for name in stored.meta.finalizers if name != FINALIZER)
+    return replace(stored, meta=replace(stored.meta, labels=labels, finalizers=others))
 
 
-def dressed(new: Resource, old: Resource) -> Resource:
-    """With it again. A finalizer that is gone stays gone."""
+def with_server_fields(new: Resource, old: Resource) -> Resource:
+    """With those fields again. A finalizer that was removed stays removed."""
     ours = (FINALIZER,) if FINALIZER in old.meta.finalizers else ()
     labels = {**new.meta.labels, NAME_LABEL: new.meta.name}
     return replace(new, meta=replace(new.meta, labels=labels, finalizers=(*ours, *new.meta.finalizers)))
 
 
-def updated(before: Resource, draft: Draft, actor: str) -> Resource:
-    """`before`, which is bare, with what the draft says. Its writer is noted when that is something new."""
+def merge_draft(before: Resource, draft: NamespaceDraft, actor: str) -> Resource:
+    """`before`, without server fields, with the content of the draft. The actor is recorded if anything changed."""
     labels = {key: value for key, value in draft.meta.labels.items() if key != NAME_LABEL}
     author = before.meta.annotations.get(ACTOR_ANNOTATION) or actor
     signed = {**draft.meta.annotations, ACTOR_ANNOTATION: author}
     if (labels, signed) != (before.meta.labels, before.meta.annotations):
         signed[ACTOR_ANNOTATION] = actor
     meta = replace(before.meta, labels=labels, annotations=signed, finalizers=draft.meta.finalizers)
-    if draft.managers_said:
+    if draft.has_managed_fields:
         meta = replace(meta, managed=draft.meta.managed)
     return replace(before, meta=meta)
 
@@ -148,18 +148,18 @@ def _type_faults(body: Mapping[str, Any]) -> list[Fault]:
     return [
         Fault(field, f"must be '{value}' here")
         for field, value in (("apiVersion", CORE_VERSION), ("kind", namespaced_store.KIND))
-        if body.get(field, value) != value  # clients with types of their own leave out what the path says
+        if body.get(field, value) != value  # typed clients leave out what the path already says
     ]
 
 
 def _name_faults(metadata: Mapping[str, Any], name: str | None) -> list[Fault]:
-    said = metadata.get("name")
-    fault = name_fault(said)
+    sent_name = metadata.get("name")
+    fault = name_fault(sent_name)
     faults = [fault] if fault else []
-    if name is not None and said != name and not fault:
-        faults.append(Fault("metadata.name", f"must be '{name}', as the path says, not '{said}'"))
+    if name is not None and sent_name != name and not fault:
+        faults.append(Fault("metadata.name", f"must be '{name}', as the path says, not '{sent_name}'"))
     if metadata.get("namespace"):
-        faults.append(Fault("metadata.namespace", "a namespace is in none"))
+        faults.append(Fault("metadata.namespace", "must be absent: a namespace is not in a namespace"))
     return faults
 
 
@@ -169,5 +169,5 @@ def _spec_faults(spec: Any) -> list[Fault]:
     if not isinstance(spec, Mapping):
         return [Fault("spec", "must be an object")]
     if spec.get("finalizers") not in (None, [], [FINALIZER]):
-        return [Fault("spec.finalizers", f"only {FINALIZER} is possible; others stand in metadata.finalizers")]
+        return [Fault("spec.finalizers", f"must be {FINALIZER}; other finalizers belong in metadata.finalizers")]
     return list(unknown(spec, ("finalizers",), "spec"))

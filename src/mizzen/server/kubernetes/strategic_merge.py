@@ -1,7 +1,7 @@
-"""Strategic merge patch, as far as a Namespace needs it: kubectl knows the kind, and so sends this for an apply. Pure.
+"""Strategic merge patch for a Namespace: kubectl knows that kind, so it applies with this media type. Pure.
 
-A merge patch, but for lists, which have their own ways: the one list here, of finalizers, is added to. Directives that
-say otherwise are read where kubectl sends them.
+It works like a merge patch except for lists. The only list here, of finalizers, is extended. Only the directives that
+kubectl sends for it are supported.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ MEDIA_TYPE = "application/strategic-merge-patch+json"
 DELETE, ORDER = "$deleteFromPrimitiveList/finalizers", "$setElementOrder/finalizers"
 
 
-def merged(document: Mapping[str, Any], patch: Any) -> Any:
-    """BadRequest for what cannot be done with a Namespace."""
+def merge(document: Mapping[str, Any], patch: Any) -> Any:
+    """The patched document. Raises BadRequest for what is not supported for a Namespace."""
     if not isinstance(patch, Mapping):
-        raise BadRequest("a strategic merge patch is an object")
+        raise BadRequest("a strategic merge patch must be an object")
     metadata = patch.get("metadata")
     if not isinstance(metadata, Mapping):
-        return merge_patch.merged(document, _plain(patch))
+        return merge_patch.merge(document, _refuse_directives(patch))
     held = document.get("metadata")
     there: list[Any] = held.get("finalizers") or [] if isinstance(held, Mapping) else []
     added, gone = metadata.get("finalizers"), metadata.get(DELETE)
@@ -31,19 +31,21 @@ def merged(document: Mapping[str, Any], patch: Any) -> Any:
     if isinstance(added, list) or isinstance(gone, list):
         kept = [name for name in there if name not in (gone or ())]
         rest["finalizers"] = [*kept, *(name for name in added or () if name not in kept)]
-    return merge_patch.merged(document, _plain({**patch, "metadata": rest}))
+    return merge_patch.merge(document, _refuse_directives({**patch, "metadata": rest}))
 
 
-def _plain(patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    directive = next(_directives(patch), None)
+def _refuse_directives(patch: Mapping[str, Any]) -> Mapping[str, Any]:
+    directive = next(_iter_directives(patch), None)
     if directive is not None:
-        raise BadRequest(f"a namespace cannot be patched with '{directive[:100]}'", hint="send a merge patch")
+        raise BadRequest(
+            f"the directive '{directive[:100]}' is not supported for a namespace", hint="send a merge patch"
+        )
     return patch
 
 
-def _directives(value: Any) -> Iterator[str]:
+def _iter_directives(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if str(key).startswith("$"):
                 yield str(key)
-            yield from _directives(inner)
+            yield from _iter_directives(inner)

@@ -1,7 +1,7 @@
-"""GET /graph/{name}: a graph as it is now, its nodes, and what passes between them. GET /graph/{name}/state: what its
-bandits have learnt, and how well each version does at each node.
+"""GET /graph/{name}: the current state of a graph, its nodes, and the traffic between them.
+GET /graph/{name}/state: the state of its bandits, and the quality of each version at each node.
 
-Whoever may read the graph is told.
+Both need `read` on the graph.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from starlette.routing import Route
 
 from mizzen.errors import Invalid, Unavailable
 from mizzen.graph import diversity
-from mizzen.graph.bandits import Arm, State, interval
+from mizzen.graph.bandits import Arm, BanditState, wilson_interval
 from mizzen.graph.compile.graph import spec_of
 from mizzen.kinds.graph import callees
-from mizzen.kinds.graph.callees import Call
+from mizzen.kinds.graph.callees import Callee
 from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.routes import Bandit
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.selection.state_db import Quality
-from mizzen.selection.state_reader import Learnt
+from mizzen.selection.state_reader import LearnedState
 from mizzen.server.auth import authorization, targets
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
-from mizzen.usage.graph_rates import Passed, in_all
-from mizzen.usage.sampler import Now
+from mizzen.usage.graph_rates import NodeCounts, sum_over_gateways
+from mizzen.usage.sampler import UsageSnapshot
 
-_NONE = Passed()
+_NO_TRAFFIC = NodeCounts()
 
 
 def routes() -> list[Route]:
     return [
         Route("/graph/{name}", describe, methods=["GET"]),
-        Route("/graph/{name}/state", state, methods=["GET"]),
+        Route("/graph/{name}/state", describe_state, methods=["GET"]),
     ]
 
 
 async def describe(request: Request) -> Response:
-    graph = await _found(request, Query(request, "namespace"))
+    graph = await _get_graph(request, Query(request, "namespace"))
     status = MLGraphStatus.of(graph)
-    shown, generation = _shown(graph, status)
+    shown, generation = _spec_to_show(graph, status)
     ready = status.condition("Ready")
-    now = plane_of(request).usage.now()
+    now = context_of(request).usage.now()
     return JSONResponse({
         "name": graph.meta.name,
         "namespace": graph.meta.namespace,
@@ -61,47 +61,48 @@ async def describe(request: Request) -> Response:
         "message": "" if ready is None else ready.message,
         "url": status.url,
         "seconds": round(now.grown.seconds, 3),
-        **(_drawn(shown, status, _Passing.of(graph.ref, now)) if shown is not None else {"nodes": [], "edges": []}),
+        **({"nodes": [], "edges": []} if shown is None
+           else _render_graph(shown, status, _NodeTraffic.of(graph.ref, now))),
     })  # fmt: skip
 
 
-async def state(request: Request) -> Response:
+async def describe_state(request: Request) -> Response:
     query = Query(request, "namespace", "user")
-    graph = await _found(request, query)
+    graph = await _get_graph(request, query)
     user = query.text("user")
     try:
-        learnt = await asyncio.to_thread(plane_of(request).learnt.of, graph.meta.uid, user)
+        learnt = await asyncio.to_thread(context_of(request).feedback_state.read, graph.meta.uid, user)
     except sqlite3.Error as error:
-        raise Unavailable(f"what was learnt cannot be read now: {error}") from error
-    spec = spec_of(MLGraphStatus.of(graph).serving) or _asked_for(graph)
+        raise Unavailable(f"the state of the bandits cannot be read now: {error}") from error
+    spec = spec_of(MLGraphStatus.of(graph).serving) or _parse_spec(graph)
     return JSONResponse({
         "name": graph.meta.name,
         "namespace": graph.meta.namespace,
         "user": user,
-        "feedback": learnt.given,
-        "nodes": _bandits(spec, learnt) if spec is not None else [],
-        "quality": [_quality(each) for each in learnt.qualities],
+        "feedback": learnt.feedback_count,
+        "nodes": _render_bandits(spec, learnt) if spec is not None else [],
+        "quality": [_render_quality(each) for each in learnt.qualities],
     })  # fmt: skip
 
 
-async def _found(request: Request, query: Query) -> Resource:
+async def _get_graph(request: Request, query: Query) -> Resource:
     ref = Ref("MLGraph", request.path_params["name"], query.namespace())
-    authorization.require(request, "read", targets.named(ref))
-    return await plane_of(request).store.get(ref)
+    authorization.require(request, "read", targets.by_name(ref))
+    return await context_of(request).store.get(ref)
 
 
-def _shown(graph: Resource, status: MLGraphStatus) -> tuple[MLGraphSpec | None, int]:
-    """The spec that the status speaks of, and its generation: what is asked for, unless that is not accepted."""
+def _spec_to_show(graph: Resource, status: MLGraphStatus) -> tuple[MLGraphSpec | None, int]:
+    """The spec that the status describes, and its generation: the desired one, unless it is not accepted."""
     accepted = status.condition("Accepted")
     if accepted is None or accepted.true:
-        spec = _asked_for(graph)
+        spec = _parse_spec(graph)
         if spec is not None:
             return spec, graph.meta.generation
     serving = status.serving
     return spec_of(serving), graph.meta.generation if serving is None else serving.generation
 
 
-def _asked_for(graph: Resource) -> MLGraphSpec | None:
+def _parse_spec(graph: Resource) -> MLGraphSpec | None:
     try:
         return MLGraphSpec.of(graph)
     except Invalid:
@@ -112,78 +113,78 @@ def _asked_for(graph: Resource) -> MLGraphSpec | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Passing:
-    """What passes through the nodes of one graph."""
+class _NodeTraffic:
+    """Traffic through the nodes of one graph."""
 
     seconds: float
-    lately: Mapping[str, Passed]
+    recent: Mapping[str, NodeCounts]
     """In the last seconds, by node."""
-    ever: Mapping[str, Passed]
-    """Since gateways began."""
+    total: Mapping[str, NodeCounts]
+    """Since the gateways started."""
 
     @classmethod
-    def of(cls, ref: Ref, now: Now) -> _Passing:
+    def of(cls, ref: Ref, now: UsageSnapshot) -> _NodeTraffic:
         place = ref.namespace, ref.name
         lately = {key[2]: passed for key, passed in now.grown.nodes.items() if key[:2] == place}
-        return cls(now.grown.seconds or math.inf, lately, in_all(now.moment.gateways.values(), *place))
+        return cls(now.grown.seconds or math.inf, lately, sum_over_gateways(now.sample.gateways.values(), *place))
 
     def rate(self, count: float) -> float:
-        return _short(count / self.seconds)
+        return _round(count / self.seconds)
 
 
-def _drawn(spec: MLGraphSpec, status: MLGraphStatus, passing: _Passing) -> dict[str, Any]:
+def _render_graph(spec: MLGraphSpec, status: MLGraphStatus, passing: _NodeTraffic) -> dict[str, Any]:
     states = {each.name: each for each in status.nodes}
     called, shadows = callees.calls_of(spec), _shadows(spec)
     nodes = []
-    for node in spec.ordered():
+    for node in spec.nodes_in_order():
         known = states.get(node.name)
         nodes.append({
             "name": node.name,
             "ready": known is not None and known.ready,
             "reason": known.reason if known is not None else "",
-            "merge": _merge(node),
-            "calls": [_called(call) for call in called[node.name]],
-            "route": _route(node),
+            "merge": _merge_method(node),
+            "calls": [_render_call(call) for call in called[node.name]],
+            "route": _route_method(node),
             "shadow": node.name in shadows,
-            **_figures(node.name, passing),
+            **_render_figures(node.name, passing),
         })  # fmt: skip
-    return {"nodes": nodes, "edges": _edges(spec, passing)}
+    return {"nodes": nodes, "edges": _render_edges(spec, passing)}
 
 
-def _figures(name: str, passing: _Passing) -> dict[str, Any]:
-    lately, ever = passing.lately.get(name, _NONE), passing.ever.get(name, _NONE)
+def _render_figures(name: str, passing: _NodeTraffic) -> dict[str, Any]:
+    lately, ever = passing.recent.get(name, _NO_TRAFFIC), passing.total.get(name, _NO_TRAFFIC)
     answered, seconds = lately.answered + lately.shadowed, lately.seconds + lately.shadow_seconds
     chosen = sum(ever.chosen.values())
     compared = ever.agreed + ever.differed
     return {
         "messagesPerSecond": passing.rate(lately.ran),
         "errorsPerSecond": passing.rate(lately.failed),
-        "meanMs": _short(1000 * seconds / answered) if answered > 0 else None,
+        "meanMs": _round(1000 * seconds / answered) if answered > 0 else None,
         "selection": {
-            "shares": {child: _short(count / chosen) for child, count in ever.chosen.items()},
-            "entropy": _short_or_none(diversity.entropy(ever.chosen.values())),
+            "shares": {child: _round(count / chosen) for child, count in ever.chosen.items()},
+            "entropy": _round_or_none(diversity.normalized_entropy(ever.chosen.values())),
         } if chosen else None,
         "disagreement": [
-            {"one": one, "other": other, "count": round(count), "mean": _short(total / count)}
+            {"one": one, "other": other, "count": round(count), "mean": _round(total / count)}
             for (one, other), (count, total) in sorted(ever.disagreed.items()) if count
         ],
         "shadowing": {
-            "agreed": round(ever.agreed), "differed": round(ever.differed), "agreement": _short(ever.agreed / compared),
+            "agreed": round(ever.agreed), "differed": round(ever.differed), "agreement": _round(ever.agreed / compared),
         } if compared else None,
     }  # fmt: skip
 
 
-def _edges(spec: MLGraphSpec, passing: _Passing) -> list[dict[str, Any]]:
+def _render_edges(spec: MLGraphSpec, passing: _NodeTraffic) -> list[dict[str, Any]]:
     children, nodes = spec.children(), {node.name: node for node in spec.dag}
     edges = []
-    for parent in spec.ordered():
+    for parent in spec.nodes_in_order():
         split = parent.route.split if parent.route is not None else None
         traffic = split.traffic if split is not None else None
-        lately = passing.lately.get(parent.name, _NONE)
+        lately = passing.recent.get(parent.name, _NO_TRAFFIC)
         for child in sorted(children[parent.name], key=list(nodes).index):
             shadow = split is not None and child in split.shadow
             if shadow:
-                count = passing.lately.get(child, _NONE).shadowed
+                count = passing.recent.get(child, _NO_TRAFFIC).shadowed
             elif _chooses(parent):
                 count = lately.chosen.get(child, 0.0)
             else:
@@ -201,7 +202,7 @@ def _shadows(spec: MLGraphSpec) -> set[str]:
     }
 
 
-def _called(call: Call) -> dict[str, str]:
+def _render_call(call: Callee) -> dict[str, str]:
     if call.served is not None:
         return {"role": call.role, "kind": "served", "name": str(call.served)}
     if call.address:
@@ -209,8 +210,8 @@ def _called(call: Call) -> dict[str, str]:
     return {"role": call.role, "kind": "container", "name": call.container}
 
 
-def _merge(node: GraphNode) -> str | None:
-    """How it merges, in a word; None: it does not."""
+def _merge_method(node: GraphNode) -> str | None:
+    """The merge method in one word; None if the node merges nothing."""
     if node.merge is None or not node.dependencies:
         return None
     if node.merge.call is not None:
@@ -218,8 +219,8 @@ def _merge(node: GraphNode) -> str | None:
     return node.merge.joins.method if node.merge.joins is not None else None
 
 
-def _route(node: GraphNode) -> str | None:
-    """How it chooses children, in a word; None: it takes all."""
+def _route_method(node: GraphNode) -> str | None:
+    """The routing method in one word; None if all children are taken."""
     route = node.route
     if route is None or route.empty:
         return None
@@ -229,22 +230,22 @@ def _route(node: GraphNode) -> str | None:
 
 
 def _chooses(node: GraphNode) -> bool:
-    return _route(node) is not None
+    return _route_method(node) is not None
 
 
-# What was learnt
+# Bandit state
 
 
-def _bandits(spec: MLGraphSpec, learnt: Learnt) -> list[dict[str, Any]]:
+def _render_bandits(spec: MLGraphSpec, learnt: LearnedState) -> list[dict[str, Any]]:
     children = spec.children()
-    routed = ((node.name, node.route.mab) for node in spec.ordered() if node.route is not None)
-    return [_bandit(name, mab, children[name], learnt) for name, mab in routed if mab is not None]
+    routed = ((node.name, node.route.mab) for node in spec.nodes_in_order() if node.route is not None)
+    return [_render_bandit(name, mab, children[name], learnt) for name, mab in routed if mab is not None]
 
 
-def _bandit(name: str, bandit: Bandit, children: Sequence[str], learnt: Learnt) -> dict[str, Any]:
+def _render_bandit(name: str, bandit: Bandit, children: Sequence[str], learnt: LearnedState) -> dict[str, Any]:
     shared = learnt.nodes.get(name)
-    own = learnt.own.get(name)
-    known = own or (shared.state if shared is not None else State({}, ""))
+    own = learnt.user_states.get(name)
+    known = own or (shared.state if shared is not None else BanditState({}, ""))
     arms = {**{child: Arm() for child in children}, **known.arms}
     return {
         "node": name,
@@ -254,7 +255,7 @@ def _bandit(name: str, bandit: Bandit, children: Sequence[str], learnt: Learnt) 
         "own": own is not None,
         "users": shared.users if shared is not None else 0,
         "feedback": sum(arm.count for arm in arms.values()),
-        "arms": [_arm(arm, arms[arm], best=arm == known.best) for arm in arms],
+        "arms": [_render_arm(arm, arms[arm], best=arm == known.best) for arm in arms],
     }
 
 
@@ -265,33 +266,33 @@ def _parameters(bandit: Bandit) -> dict[str, Any]:
     return given
 
 
-def _arm(name: str, arm: Arm, *, best: bool) -> dict[str, Any]:
+def _render_arm(name: str, arm: Arm, *, best: bool) -> dict[str, Any]:
     mean = arm.mean
     return {
         "arm": name,
         "count": arm.count,
-        "mean": None if mean is None else _short(mean),
-        "interval": [_short(end) for end in interval(arm.count, arm.total)],
-        "weight": _short(arm.weight),
+        "mean": None if mean is None else _round(mean),
+        "interval": [_round(end) for end in wilson_interval(arm.count, arm.total)],
+        "weight": _round(arm.weight),
         "best": best,
     }
 
 
-def _quality(quality: Quality) -> dict[str, Any]:
+def _render_quality(quality: Quality) -> dict[str, Any]:
     return {
         "node": quality.node,
         "version": quality.version,
         "rewards": quality.rewards,
-        "rewardMean": _short(quality.reward_sum / quality.rewards) if quality.rewards else None,
+        "rewardMean": _round(quality.reward_sum / quality.rewards) if quality.rewards else None,
         "truths": quality.truths,
-        "accuracy": _short(quality.accuracy_sum / quality.truths) if quality.truths else None,
+        "accuracy": _round(quality.accuracy_sum / quality.truths) if quality.truths else None,
     }
 
 
-def _short(value: float) -> float:
-    """Six digits, as figures of /usage have."""
+def _round(value: float) -> float:
+    """Six digits, as in /usage."""
     return float(f"{value:.6g}")
 
 
-def _short_or_none(value: float | None) -> float | None:
-    return None if value is None else _short(value)
+def _round_or_none(value: float | None) -> float | None:
+    return None if value is None else _round(value)

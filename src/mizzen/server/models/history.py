@@ -1,4 +1,4 @@
-"""The /model API: what happened to a model and all that belongs to it, and what it looked like at a time."""
+"""The /model API: the history of a model and of all objects that belong to it, and the model at a past time."""
 
 from __future__ import annotations
 
@@ -13,66 +13,66 @@ from starlette.routing import Route
 
 from mizzen.errors import NotFound
 from mizzen.kinds.schema.resource import Ref, format_time
-from mizzen.server.admission.model_family import normal
+from mizzen.server.admission.model_family import normalize
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http import list_responses
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.models import views
 from mizzen.stores import name_errors
 from mizzen.stores.store import Revision, Store
 
 MOST_AT_ONCE = 1000
-"""A page, when the caller names no limit of their own."""
+"""The page size if the caller gives no limit."""
 
 SPEC_ACTIONS = frozenset({"created", "updated", "deleted"})
-"""Their revisions hold specs; those of decisions hold statuses."""
+"""Revisions of these actions hold specs; revisions of decisions hold statuses."""
 
 
 def routes() -> list[Route]:
-    return [Route("/model/{model}/history", history, methods=["GET"])]
+    return [Route("/model/{model}/history", get_history, methods=["GET"])]
 
 
-async def history(request: Request) -> Response:
-    """In the order of time, also after the model is gone. With `at`, what the model looked like then."""
+async def get_history(request: Request) -> Response:
+    """In chronological order, also of a deleted model. With `at`, the model as it was then."""
     query = Query(request, "namespace", "limit", "continue", "at")
     ref = views.model_at(request, query)
     authorization.require(request, "read", targets.model(ref))
-    plane = plane_of(request)
-    store = plane.store
+    context = context_of(request)
+    store = context.store
     at = query.time("at")
     if at is not None:
-        return JSONResponse(await _looked_like(store, ref, at))
+        return JSONResponse(await _model_at(store, ref, at))
     limit = query.limit(MOST_AT_ONCE)
-    after = plane.pages.opened(query.text("continue"))
+    after = context.pages.unseal(query.text("continue"))
     revisions, following = await store.family_history(ref, limit=limit, after=after)
     if not revisions and after is None:
         raise name_errors.missing(ref)
-    return await list_responses.listed(revisions, _entry, {"continue": plane.pages.seal(following)})
+    return await list_responses.list_response(revisions, _render_entry, {"continue": context.pages.seal(following)})
 
 
 @dataclass(slots=True)
-class Past:
-    """A model as its history tells it, one revision after the other."""
+class HistoryReplay:
+    """Rebuilds a model from its history, one revision after the other."""
 
     spec: dict[str, Any] | None = None
-    """None: there is no such model."""
+    """None: the model does not exist."""
     status: dict[str, Any] = field(default_factory=dict)
     versions: list[str] = field(default_factory=list)
     last: Revision | None = None
 
-    def take(self, revision: Revision) -> None:
+    def apply(self, revision: Revision) -> None:
         self.last = revision
         if revision.ref.kind == "Model":
-            self._model(revision)
+            self._apply_model(revision)
         elif revision.ref.kind == "ModelVersion":
-            version = normal(revision.ref.name.partition(".")[2])
+            version = normalize(revision.ref.name.partition(".")[2])
             if revision.action == "created" and version not in self.versions:
                 self.versions.append(version)
             elif revision.action == "deleted" and version in self.versions:
                 self.versions.remove(version)
 
-    def _model(self, revision: Revision) -> None:
+    def _apply_model(self, revision: Revision) -> None:
         after = None if revision.after is None else dict(revision.after)
         if revision.action not in SPEC_ACTIONS:
             self.status = after or {}
@@ -82,13 +82,13 @@ class Past:
             self.status = {}
 
 
-async def _looked_like(store: Store, ref: Ref, at: datetime) -> dict[str, Any]:
-    past, first = Past(), None
-    async for revision in _revisions(store, ref):
+async def _model_at(store: Store, ref: Ref, at: datetime) -> dict[str, Any]:
+    past, first = HistoryReplay(), None
+    async for revision in _iter_revisions(store, ref):
         first = first or revision
         if revision.time > at:
             break
-        past.take(revision)
+        past.apply(revision)
     if past.spec is None or past.last is None:
         hint = f"its history begins at {format_time(first.time)}" if first else "it has no history"
         raise NotFound(f"{ref} did not exist at {format_time(at)}", hint=hint)
@@ -103,7 +103,7 @@ async def _looked_like(store: Store, ref: Ref, at: datetime) -> dict[str, Any]:
     }
 
 
-async def _revisions(store: Store, ref: Ref) -> AsyncIterator[Revision]:
+async def _iter_revisions(store: Store, ref: Ref) -> AsyncIterator[Revision]:
     """All of them, read a page at a time."""
     following: str | None = None
     while True:
@@ -114,7 +114,7 @@ async def _revisions(store: Store, ref: Ref) -> AsyncIterator[Revision]:
             return
 
 
-def _entry(revision: Revision) -> dict[str, Any]:
+def _render_entry(revision: Revision) -> dict[str, Any]:
     return {
         "actor": revision.actor, "time": format_time(revision.time), "action": revision.action,
         "before": revision.before, "after": revision.after, "number": revision.number, "object": str(revision.ref),

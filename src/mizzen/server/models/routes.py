@@ -18,21 +18,20 @@ from mizzen.kinds.model import Current, ModelStatus
 from mizzen.kinds.schema.findings import unknown
 from mizzen.kinds.schema.resource import Ref, Resource, format_time
 from mizzen.kinds.text.versions import normal_version
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 from mizzen.server.admission import create_guards, decode, field_managers, model_family
 from mizzen.server.auth import audit, authorization, targets
 from mizzen.server.deletion import cascade as deletion_cascade
 from mizzen.server.http import list_responses, warning_headers
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.server.http.streaming import while_wanted
+from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import views
-from mizzen.server.training import checkpoints
 from mizzen.stores.store import Guard, Where
 
 MOST_AT_ONCE = 1000
-"""A page, when the caller names no limit of their own."""
+"""The page size if the caller gives no limit."""
 
 
 def routes() -> list[Route]:
@@ -41,7 +40,7 @@ def routes() -> list[Route]:
         Route("/model", list_all, methods=["GET"]),
         Route("/model/{model}", describe, methods=["GET"]),
         Route("/model/{model}", delete, methods=["DELETE"]),
-        Route("/model/{model}/current", current, methods=["GET"]),
+        Route("/model/{model}/current", get_current, methods=["GET"]),
         Route("/model/{model}/current", promote, methods=["POST"]),
         Route("/model/{model}/rollback", roll_back, methods=["POST"]),
     ]
@@ -49,121 +48,116 @@ def routes() -> list[Route]:
 
 async def create(request: Request) -> Response:
     namespace = Query(request, "namespace").namespace()
-    authorization.require_some(
-        request, "write", targets.all_of("Model", namespace)
-    )  # before anything they sent is read
+    authorization.require_any(request, "write", targets.all_of("Model", namespace))  # before the body is read
     body = await read_object(request)
     name = body.get("name") or ""
-    named = isinstance(name, str) and name
-    target = targets.model(Ref("Model", name, namespace)) if named else targets.all_of("Model", namespace)
+    has_name = isinstance(name, str) and name
+    target = targets.model(Ref("Model", name, namespace)) if has_name else targets.all_of("Model", namespace)
     actor = authorization.require(request, "write", target)
     faults = unknown(body, ("name", "framework", "labels", "annotations"))
     spec = {"framework": body["framework"]} if body.get("framework") is not None else {}
-    sent = views.manifest(
+    sent = views.build_manifest(
         "Model", Ref("Model", name, namespace), spec, labels=body.get("labels"), annotations=body.get("annotations")
     )
     kind = catalog.BY_NAME["Model"]
     try:
         draft = decode.decode(kind, sent, namespace=namespace)
     except Invalid as error:
-        faults += views.flat("the model", error).faults
+        faults += views.flatten_faults("the model", error).faults
     if faults:
         raise Invalid.of("the model", faults)
-    plane = plane_of(request)
-    new = field_managers.by_plane(None, decode.created(kind, draft, namespace, actor), plane.now())
-    stored = await plane.store.create(new, actor.name, guard=create_guards.admits(new))
-    location = views.located(f"/model/{stored.meta.name}", namespace)
-    answer = JSONResponse(views.model(stored), 201, headers={"Location": location})
+    context = context_of(request)
+    new = field_managers.record_plane_update(None, decode.build_new(kind, draft, namespace, actor), context.now())
+    stored = await context.store.create(new, actor.name, guard=create_guards.guard_for(new))
+    location = views.location_of(f"/model/{stored.meta.name}", namespace)
+    answer = JSONResponse(views.render_model(stored), 201, headers={"Location": location})
     return warning_headers.attach(answer, draft.warnings)
 
 
 async def list_all(request: Request) -> Response:
-    """By name, a page at a time. Who may read some models only sees those."""
+    """By name, one page at a time. Callers see only the models that they may read."""
     query = Query(request, "namespace", "limit", "continue", "labelSelector")
     namespace = query.namespace()
-    visible = authorization.require_some(request, "read", targets.all_of("Model", namespace))
-    plane = plane_of(request)
-    listing = await plane.pages.listing(
-        plane.store,
+    visible = authorization.require_any(request, "read", targets.all_of("Model", namespace))
+    context = context_of(request)
+    listing = await context.pages.list_page(
+        context.store,
         "Model",
         Where(namespace=namespace, labels=query.selector()),
         visible,
         limit=query.limit(MOST_AT_ONCE),
         token=query.text("continue"),
     )
-    return await list_responses.listed(listing.items, views.model, {"continue": listing.next or ""})
+    return await list_responses.list_response(listing.items, views.render_model, {"continue": listing.next or ""})
 
 
 async def describe(request: Request) -> Response:
     ref = views.model_at(request, Query(request, "namespace"))
     authorization.require(request, "read", targets.model(ref))
-    plane = plane_of(request)
-    members = await model_family.load(plane.store, ref)
-    saved = await asyncio.to_thread(plane.shelf.count, ref.namespace, ref.name)
-    return JSONResponse({**views.described(members, plane.inference_url), "checkpoints": saved})
+    context = context_of(request)
+    members = await model_family.load(context.store, ref)
+    saved = await asyncio.to_thread(context.checkpoints.count, ref.namespace, ref.name)
+    return JSONResponse({**views.render_description(members, context.inference_url), "checkpoints": saved})
 
 
 async def delete(request: Request) -> Response:
-    """202 once it is marked: it goes by itself then, with all that is its own. 200 when it is gone."""
+    """202 once it is marked; the plane then deletes it with everything that it owns. 200 once it is gone."""
     query = Query(request, "namespace", "cascade", "wait")
     ref = views.model_at(request, query)
     actor = authorization.require(request, "write", targets.model(ref))
-    plane = plane_of(request)
-    store = plane.store
+    context = context_of(request)
     cascade, wait = query.flag("cascade"), query.flag("wait")
-    left = await deletion_cascade.remove(store, ref, actor, cascade=cascade)
+    left = await deletion_cascade.remove(context, ref, actor, cascade=cascade)
     if left is not None and wait:
         await audit.record_now(request, 202)
-        await while_wanted(request, deletion_cascade.finish_cascade(store, left))
+        await run_while_connected(request, deletion_cascade.finish_cascade(context, left))
         left = None
-    if left is None:
-        await checkpoints.go_with(plane, ref)
     return JSONResponse(
-        {"name": ref.name, "deleted": True} if left is None else views.model(left), 202 if left else 200
+        {"name": ref.name, "deleted": True} if left is None else views.render_model(left), 202 if left else 200
     )
 
 
-async def current(request: Request) -> Response:
-    """Which version answers to the model's name, since when, and who decided so."""
+async def get_current(request: Request) -> Response:
+    """The version that answers to the model's name, since when, and who decided it."""
     ref = views.model_at(request, Query(request, "namespace"))
     authorization.require(request, "read", targets.model(ref))
-    model = await plane_of(request).store.get(ref)
+    model = await context_of(request).store.get(ref)
     now = ModelStatus.of(model).current
     if now is None:
-        first = model_family.is_second_name(model)
-        hint = f"it is a second name of '{first}': ask for that" if first else f"serve one: mizzen serve {ref.name} 1"
+        first = model_family.first_name_of(model)
+        hint = f"it is a second name of '{first}'; use that" if first else f"serve one: mizzen serve {ref.name} 1"
         raise NotFound(f"no version of {ref} is current yet", hint=hint)
     return JSONResponse({"name": ref.name, "namespace": ref.namespace, **now.wire()})
 
 
 async def promote(request: Request) -> Response:
-    """Make a version current: the one that answers to the model's name. It must be answering already."""
+    """Make a version current: the one that answers to the model's name. A server of it must be ready."""
     ref = views.model_at(request, Query(request, "namespace"))
     actor = authorization.require(request, "write", targets.model(ref))
     body = await read_object(request)
-    force = forced(body)
-    return await _made_current(request, ref, wanted_version(body), actor, decision="promoted", force=force)
+    force = read_force(body)
+    return await _set_current(request, ref, read_version(body), actor, decision="promoted", force=force)
 
 
 async def roll_back(request: Request) -> Response:
-    """Back to the version that was current before, or to any other that answers. Nothing changes when it does not."""
+    """Return to the previously current version, or to any other that is served. Nothing changes if it is not served."""
     ref = views.model_at(request, Query(request, "namespace"))
     actor = authorization.require(request, "write", targets.model(ref))
     body = await read_object(request)
-    version, force = wanted_version(body, required=False), forced(body)
-    return await _made_current(request, ref, version, actor, decision="rolledback", force=force)
+    version, force = read_version(body, required=False), read_force(body)
+    return await _set_current(request, ref, version, actor, decision="rolledback", force=force)
 
 
-def forced(body: Mapping[str, Any]) -> bool:
-    """Is it said that callers are ready for other inputs and outputs? Invalid."""
+def read_force(body: Mapping[str, Any]) -> bool:
+    """The `force` flag: callers accept changed inputs and outputs. Raises Invalid."""
     force = body.get("force", False)
     if not isinstance(force, bool):
         raise Invalid.of("the body", (Fault("force", "must be true or false"),))
     return force
 
 
-def wanted_version(body: Mapping[str, Any], *, required: bool = True) -> str:
-    """`version` of a body that holds nothing else but `force`; empty when it is absent and need not be there."""
+def read_version(body: Mapping[str, Any], *, required: bool = True) -> str:
+    """`version` of a body that otherwise holds only `force`; empty if it is absent and optional."""
     faults = unknown(body, ("version", "force"))
     version = body.get("version")
     if version is None and not required and not faults:
@@ -180,57 +174,57 @@ def wanted_version(body: Mapping[str, Any], *, required: bool = True) -> str:
     return normal
 
 
-async def _made_current(
+async def _set_current(
     request: Request, ref: Ref, version: str, actor: Actor, *, decision: str, force: bool
 ) -> Response:
-    """An empty version stands for the one before."""
-    plane = plane_of(request)
+    """An empty version stands for the previous one."""
+    context = context_of(request)
     while True:
-        async with plane.store.snapshot() as moment:
+        async with context.store.snapshot() as moment:
             model = await moment.get(ref)
-            wanted = version or _before(model)
-            guard = create_guards.answers(ref, wanted, force=force)
+            wanted = version or _previous_version(model)
+            guard = create_guards.require_answering(ref, wanted, force=force)
             await moment.check(guard)
         try:
-            moved = await _move_current(plane, model, wanted, actor, decision=decision, guard=guard)
+            moved = await _move_current(context, model, wanted, actor, decision=decision, guard=guard)
         except Conflict:
-            continue  # somebody wrote meanwhile; look again
-        await plane.carried(moved.meta.resource_version)
-        return JSONResponse(views.model(moved))
+            continue  # another write came first; try again
+        await context.wait_for_traffic(moved.meta.resource_version)
+        return JSONResponse(views.render_model(moved))
 
 
-def _before(model: Resource) -> str:
-    """The version that was current before, as history tells."""
+def _previous_version(model: Resource) -> str:
+    """The version that was current before the present one. Raises Conflict if there is none."""
     model_family.refuse_deleting(model)
-    model_family.refuse_second_name(model, "what is current is that one's to say")
+    model_family.refuse_second_name(model, "its current version is set there")
     previous = model.status.get("previous")
     if not isinstance(previous, str):
         name = model.meta.name
-        hint = f"name one that is served: mizzen rollback {name} --to 1; 'mizzen model describe {name}' shows which are"
+        hint = f"name a served version: mizzen rollback {name} --to 1; 'mizzen model describe {name}' lists them"
         raise Conflict(f"no version of {model.ref} was current before", hint=hint)
     return previous
 
 
 async def _move_current(
-    plane: Plane, model: Resource, version: str, actor: Actor, *, decision: str, guard: Guard
+    context: ServerContext, model: Resource, version: str, actor: Actor, *, decision: str, guard: Guard
 ) -> Resource:
-    """Recorded as a decision of this actor. Nothing is written when the version is current already."""
+    """Record it as a decision of this actor. Writes nothing if the version is already current."""
     before = model_family.current_of(model)
     if before == version:
         return model
-    now = plane.now()
+    now = context.now()
     current = Current(version=version, actor=actor.name, time=format_time(now))
     status = {**model.status, "current": current.wire()}
     if before is not None:
         status["previous"] = before
-    new = field_managers.decided(model, replace(model, status=status), now)
-    written = await plane.store.update_status(new, actor.name, decision=decision, guard=guard)
-    plane.recorder.noted(written, _told(actor, version, before, decision))
+    new = field_managers.record_status_decision(model, replace(model, status=status), now)
+    written = await context.store.update_status(new, actor.name, decision=decision, guard=guard)
+    context.recorder.record_note(written, _decision_note(actor, version, before, decision))
     return written
 
 
-def _told(actor: Actor, version: str, before: str | None, decision: str) -> Note:
+def _decision_note(actor: Actor, version: str, before: str | None, decision: str) -> EventNote:
     instead = f", instead of version {before}" if before is not None else ""
     if decision == "rolledback":
-        return Note("RolledBack", f"{actor.name} rolled back to version {version}{instead}")
-    return Note("Promoted", f"{actor.name} made version {version} current{instead}")
+        return EventNote("RolledBack", f"{actor.name} rolled back to version {version}{instead}")
+    return EventNote("Promoted", f"{actor.name} made version {version} current{instead}")

@@ -1,4 +1,4 @@
-"""The shapes of the /model API, and its paths back to resources."""
+"""Renders resources as the /model API shows them, and resolves its paths to resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_VERSION, DEFAULT_
 from mizzen.kinds.serving import url_of
 from mizzen.kinds.training import TrainingJobStatus
 from mizzen.server.admission import model_family
-from mizzen.server.admission.model_family import Family, ready, version_of
+from mizzen.server.admission.model_family import ModelObjects, is_ready, version_of
 from mizzen.server.http.query import Query
 
 
@@ -23,7 +23,7 @@ def model_at(request: Request, query: Query) -> Ref:
 
 
 def version_at(request: Request, model: Ref) -> Ref:
-    """NotFound for what can be no version."""
+    """Raises NotFound for an invalid version."""
     try:
         version = normal_version(request.path_params["version"])
     except ValueError as error:
@@ -33,13 +33,13 @@ def version_at(request: Request, model: Ref) -> Ref:
     return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)
 
 
-def located(path: str, namespace: str) -> str:
-    """Where something is found again."""
+def location_of(path: str, namespace: str) -> str:
+    """The value of a `Location` header."""
     return path if namespace == DEFAULT_NAMESPACE else f"{path}?namespace={namespace}"
 
 
-def manifest(kind: str, ref: Ref, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
-    """What the resource API would be sent for this, so that both doors are guarded by one admission."""
+def build_manifest(kind: str, ref: Ref, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The equivalent manifest for the resource API, so that one admission guards both APIs."""
     known = {key: value for key, value in metadata.items() if value is not None}
     return {
         "apiVersion": API_VERSION, "kind": kind, "spec": spec,
@@ -47,8 +47,8 @@ def manifest(kind: str, ref: Ref, spec: Mapping[str, Any], **metadata: Any) -> d
     }  # fmt: skip
 
 
-def flat(what: str, error: Invalid) -> Invalid:
-    """Faults of a manifest, with the paths of a body that has no metadata and spec of its own."""
+def flatten_faults(what: str, error: Invalid) -> Invalid:
+    """The faults of a manifest, with field paths of a body that has no metadata and spec."""
     faults = []
     for fault in error.faults:
         path = f"{fault.path}." if fault.path in ("metadata", "spec") else fault.path
@@ -56,71 +56,71 @@ def flat(what: str, error: Invalid) -> Invalid:
     return Invalid.of(what, tuple(faults))
 
 
-def model(resource: Resource) -> dict[str, Any]:
+def render_model(resource: Resource) -> dict[str, Any]:
     return {
         "name": resource.meta.name,
-        **_common(resource),
+        **_common_fields(resource),
         "framework": resource.spec.get("framework"),
         "track": resource.spec.get("track", "manual"),
         "current": model_family.current_of(resource),
         "previous": resource.status.get("previous"),
         "aliases": model_family.aliases_of(resource),
-        "aliasOf": model_family.is_second_name(resource),
+        "aliasOf": model_family.first_name_of(resource),
     }
 
 
-def described(members: Family, inference_url: str) -> dict[str, Any]:
-    """With at most the newest versions, and how many there are."""
+def render_description(members: ModelObjects, inference_url: str) -> dict[str, Any]:
+    """With the newest versions only, and the number of all."""
     changed = members.last_change
-    return model(members.model) | {
-        "versions": [version(item, members.model) for item in members.versions],
+    return render_model(members.model) | {
+        "versions": [render_version(item, members.model) for item in members.versions],
         "versionCount": members.version_count,
-        "servers": [server(item, inference_url) for item in members.servers],
-        "jobs": [job(item) for item in members.jobs if not model_family.ended(item)],
+        "servers": [render_server(item, inference_url) for item in members.servers],
+        "jobs": [render_job(item) for item in members.jobs if not model_family.has_ended(item)],
         "jobCount": len(members.jobs),
-        "monitor": next((monitor(item) for item in members.monitors), None),
+        "monitor": next((render_monitor(item) for item in members.monitors), None),
         "rollouts": [item.meta.name for item in members.rollouts],
         "secondNames": [item.meta.name for item in members.second_names],
         "lastChanged": changed and {"actor": changed.actor, "time": format_time(changed.time)},
     }
 
 
-def job(resource: Resource) -> dict[str, Any]:
-    """A job set as lists show it; `server/training/job_lookup.py` tells more."""
-    told = TrainingJobStatus.of(resource)
-    state = told.state or "Created"
-    why = told.condition(state)
+def render_job(resource: Resource) -> dict[str, Any]:
+    """A job set as in lists; `server/training/job_lookup.py` adds more."""
+    status = TrainingJobStatus.of(resource)
+    state = status.state or "Created"
+    why = status.condition(state)
     return {
         "id": resource.meta.name,
-        **_common(resource),
+        **_common_fields(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource) or None,
         "state": state,
         "reason": why.reason if why is not None else "",
         "message": why.message if why is not None else "",
         "createdBy": resource.meta.annotations.get(ACTOR_ANNOTATION, ""),
-        "startTime": told.start_time,
-        "completionTime": told.completion_time,
-        "progress": told.progress.wire() if told.progress is not None else None,
-        "checkpoints": told.checkpoints,
-        "newestCheckpoint": told.newest_checkpoint,
+        "startTime": status.start_time,
+        "completionTime": status.completion_time,
+        "progress": status.progress.wire() if status.progress is not None else None,
+        "checkpoints": status.checkpoints,
+        "newestCheckpoint": status.newest_checkpoint,
     }
 
 
-def monitor(resource: Resource) -> dict[str, Any]:
+def render_monitor(resource: Resource) -> dict[str, Any]:
     return {
         "name": resource.meta.name,
-        **_common(resource),
+        **_common_fields(resource),
         "tool": resource.status.get("tool") or resource.spec.get("tool"),
         "url": resource.status.get("url"),
-        "ready": ready(resource),
+        "ready": is_ready(resource),
     }
 
 
-def version(resource: Resource, of: Resource) -> dict[str, Any]:
+def render_version(resource: Resource, of: Resource) -> dict[str, Any]:
     return {
         "name": resource.meta.name,
-        **_common(resource),
+        **_common_fields(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource),
         "current": model_family.current_of(of) == version_of(resource),
@@ -131,43 +131,43 @@ def version(resource: Resource, of: Resource) -> dict[str, Any]:
     }
 
 
-def server(resource: Resource, inference_url: str) -> dict[str, Any]:
+def render_server(resource: Resource, inference_url: str) -> dict[str, Any]:
     return {
         "id": resource.meta.name,
-        **_common(resource),
+        **_common_fields(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource),
         "checkpoint_id": model_family.checkpoint_of(resource),
         "parent_job": _job_of(model_family.checkpoint_of(resource)),
         "url": resource.status.get("url") or url_of(inference_url, resource.ref),
-        "ready": ready(resource),
-        "replicas": _wanted(resource),
+        "ready": is_ready(resource),
+        "replicas": _desired_replicas(resource),
         "readyReplicas": resource.status.get("readyReplicas", 0),
     }
 
 
 def _job_of(checkpoint: str | None) -> str | None:
-    """Its id begins with that of the job set that saved it."""
+    """The job set that saved a checkpoint: its id is the prefix of the checkpoint's id."""
     return checkpoint.rpartition("-")[0] or None if checkpoint else None
 
 
-def _wanted(server: Resource) -> Any:
-    """Replicas that there should be: the load says so, or the spec."""
+def _desired_replicas(server: Resource) -> Any:
+    """The desired replicas: from autoscaling, else from the spec."""
     desired = server.status.get("desiredReplicas")
     return server.spec.get("replicas", 1) if desired is None else desired
 
 
-def _time(time: datetime | None) -> str:
+def _format_time(time: datetime | None) -> str:
     return format_time(time) if time else ""
 
 
-def _common(resource: Resource) -> dict[str, Any]:
+def _common_fields(resource: Resource) -> dict[str, Any]:
     meta = resource.meta
     return {
         "namespace": meta.namespace,
         "labels": dict(meta.labels),
         "annotations": dict(meta.annotations),
-        "createdAt": _time(meta.created) or None,
+        "createdAt": _format_time(meta.created) or None,
         "deleting": resource.deleting,
         "status": {"conditions": [], **resource.status},
     }

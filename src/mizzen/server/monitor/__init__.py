@@ -1,11 +1,13 @@
-"""/model/{model}/monitor: the tool over a model, started, found and ended; the way to it for programs and for browsers;
-and our own comparison of versions, as JSON and as a page.
+"""/model/{model}/monitor: starts, describes and ends the monitoring tool of a model, proxies browsers to it, and serves
+our own comparison of versions, as JSON and as a page.
 
-    visits      who a browser belongs to: a cookie that is good for one monitor only, and tickets for it
-    entering    who gets in, and what a browser is shown who does not
+    sessions    browser sessions: a cookie that is valid for one monitor only, and tickets for it
+    sign_in     authentication, and the form for browsers that are not signed in
     lifecycle   POST, GET, DELETE
-    proxy       what passes between a browser and the tool
+    proxy       requests between a browser and the tool
     comparison  scalars by step and live figures, as JSON and as a page
+    tool_key    the key that a tool requires from the proxy
 
-Nobody gets in without a token, however open the plane is. Not here: reading what training wrote (runs/scalars).
+A monitor always needs a token, even on a plane with anonymous access. Not here: reading what jobs logged
+(runs/scalars).
 """

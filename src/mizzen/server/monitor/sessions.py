@@ -1,7 +1,7 @@
-"""Browsers at a monitor: they hold no token, but a cookie that leads to somebody who does.
+"""Browser sessions at a monitor: a cookie stands for the token with which its user signed in.
 
-It is good for one monitor and for nothing else of this API, for some hours, and as long as the token that it was given
-for holds. What is in the cookie is random and means nothing elsewhere; what it stands for is kept in memory only.
+A session is valid for one monitor and no other part of this API, for some hours, and only while its token is valid. The
+cookie is a random value; the session itself is kept in memory only.
 """
 
 from __future__ import annotations
@@ -16,86 +16,86 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
-from mizzen.server.auth.authentication import Known
+from mizzen.server.auth.authentication import CallerIdentity
 
 COOKIE = "mizzen-monitor"
 SECONDS = 12 * 3600
 TICKET_SECONDS = 60
-MOST_OF_ONE = 50
-"""Visits, and tickets, of one person: one more ends their oldest."""
+MAX_PER_ACTOR = 50
+"""Sessions, and tickets, of one actor: another one ends the oldest."""
 
-_BELOW = re.compile(r"(?:/ns/([^/]+))?/model/([^/]+)/monitor/(tool(?:/.*)?|page|scalars|logout)", re.DOTALL)
-"""Where a cookie counts. It makes no tickets, and starts and ends nothing."""
+_COOKIE_PATHS = re.compile(r"(?:/ns/([^/]+))?/model/([^/]+)/monitor/(tool(?:/.*)?|page|scalars|logout)", re.DOTALL)
+"""Paths where the cookie is valid. It cannot create tickets, or start or end a monitor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Visit:
+class MonitorSession:
     model: Ref
-    known: Known
-    until: float
+    known: CallerIdentity
+    expires: float
 
 
-class Visits:
+class MonitorSessions:
     def __init__(
         self, now: Callable[[], datetime], new_id: Callable[[], str] = lambda: secrets.token_urlsafe(32)
     ) -> None:
         self._now = now
         self._new_id = new_id
-        self._visits: dict[str, Visit] = {}
-        self._tickets: dict[str, Visit] = {}
+        self._sessions: dict[str, MonitorSession] = {}
+        self._tickets: dict[str, MonitorSession] = {}
 
-    def begin(self, model: Ref, known: Known) -> str:
-        """What to put into the cookie."""
-        return self._add(self._visits, Visit(model, known, self._now().timestamp() + SECONDS))
+    def begin(self, model: Ref, known: CallerIdentity) -> str:
+        """Start a session. Returns the value of its cookie."""
+        return self._add(self._sessions, MonitorSession(model, known, self._now().timestamp() + SECONDS))
 
     def end(self, scope: Scope) -> None:
         for value in _cookies(Headers(scope=scope)):
-            self._visits.pop(value, None)
+            self._sessions.pop(value, None)
 
-    def ticket(self, model: Ref, known: Known) -> str:
-        """Good for one visit, if that begins soon."""
-        return self._add(self._tickets, Visit(model, known, self._now().timestamp() + TICKET_SECONDS))
+    def new_ticket(self, model: Ref, known: CallerIdentity) -> str:
+        """A ticket for one session, which must start soon."""
+        return self._add(self._tickets, MonitorSession(model, known, self._now().timestamp() + TICKET_SECONDS))
 
-    def redeemed(self, ticket: str, model: Ref) -> Known | None:
-        """Who the ticket was given to. Whatever comes of it, it is used up."""
-        visit = self._tickets.pop(ticket, None)
-        return visit.known if visit is not None and self._good(visit, model) else None
+    def redeem(self, ticket: str, model: Ref) -> CallerIdentity | None:
+        """The identity behind a ticket; None if it is not valid. Uses up the ticket in any case."""
+        session = self._tickets.pop(ticket, None)
+        return session.known if session is not None and self._is_valid(session, model) else None
 
-    def visitor(self, scope: Scope) -> Known | None:
-        """Who a request without a token comes from, by its cookie."""
-        match = _BELOW.fullmatch(scope["path"])
+    def identify(self, scope: Scope) -> CallerIdentity | None:
+        """The identity behind a request without a token, by its cookie."""
+        match = _COOKIE_PATHS.fullmatch(scope["path"])
         headers = Headers(scope=scope)
-        if match is None or not own_page(headers, changing=scope["method"] not in ("GET", "HEAD")):
+        if match is None or not is_own_page(headers, changing=scope["method"] not in ("GET", "HEAD")):
             return None
         if not match[3].startswith("tool") and b"namespace" in scope["query_string"]:
-            return None  # of another model, then: for browsers, paths say the namespace
+            return None  # another model, then: browser paths contain the namespace
         model = Ref("Model", match[2], match[1] or DEFAULT_NAMESPACE)
         for value in _cookies(headers):
-            visit = self._visits.get(value)
-            if visit is not None and self._good(visit, model):
-                return visit.known
+            session = self._sessions.get(value)
+            if session is not None and self._is_valid(session, model):
+                return session.known
         return None
 
-    def _good(self, visit: Visit, model: Ref) -> bool:
-        return visit.model == model and self._now().timestamp() < visit.until and visit.known.holds()
+    def _is_valid(self, session: MonitorSession, model: Ref) -> bool:
+        return session.model == model and self._now().timestamp() < session.expires and session.known.is_valid()
 
-    def _add(self, among: dict[str, Visit], visit: Visit) -> str:
-        now, actor = self._now().timestamp(), visit.known.actor
-        for past in [key for key, each in among.items() if each.until <= now]:
-            del among[past]
-        own = [key for key, each in among.items() if each.known.actor == actor]
-        for oldest in own[: max(len(own) + 1 - MOST_OF_ONE, 0)]:
-            del among[oldest]
+    def _add(self, table: dict[str, MonitorSession], session: MonitorSession) -> str:
+        now, actor = self._now().timestamp(), session.known.actor
+        for past in [key for key, each in table.items() if each.expires <= now]:
+            del table[past]
+        others = [key for key, each in table.items() if each.known.actor == actor]
+        for oldest in others[: max(len(others) + 1 - MAX_PER_ACTOR, 0)]:
+            del table[oldest]
         key = self._new_id()
-        among[key] = visit
+        table[key] = session
         return key
 
 
-def own_page(headers: Headers, *, changing: bool) -> bool:
-    """Whether a page of ours sent it, or a person did, as far as browsers tell: pages at other ports of this machine
-    are of the same site as ours, so that cookies are sent with what they ask for, too.
+def is_own_page(headers: Headers, *, changing: bool) -> bool:
+    """Whether our own page or the user caused the request, as far as the browser's headers tell.
 
-    What may change something has to say where it comes from. A foreign Origin never came so far (`origins`).
+    Pages at other ports of this machine are same-site with ours, so browsers send our cookies with their requests too.
+    A request that may change something must state its origin. Foreign origins are rejected earlier (`origin_check`).
     """
     site = headers.get("sec-fetch-site")
     if changing:
@@ -104,7 +104,7 @@ def own_page(headers: Headers, *, changing: bool) -> bool:
 
 
 def _cookies(headers: Headers) -> Iterator[str]:
-    """All of that name: another program on this machine may have set one as well."""
+    """All cookies of that name: another program on this machine may have set one too."""
     for header in headers.getlist("cookie"):
         for part in header.split(";"):
             name, _, value = part.strip().partition("=")

@@ -1,6 +1,6 @@
-"""The key that tools ask us for. They listen where every account of this machine can ask, and answer who has it.
+"""The key that monitoring tools require. They listen where every account of this machine can connect.
 
-It is in a file that both sides read (`mizzen.showing.gate`), and in no argument, variable, object or log.
+Both sides read it from a file (`mizzen.showing.gate`); it is in no argument, environment variable, object or log.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ HEADER: Final = "mizzen-show-key"
 BYTES: Final = 32
 
 
-def kept(run: Path) -> str:
-    """The key in this folder; a new one, where there is none or others could have read it. OSError."""
+def read_or_create(run: Path) -> str:
+    """The key in this folder; a new one if there is none, or if others could have read it. Raises OSError."""
     file = run / FILE
     if not file.exists():
         with suppress(FileExistsError):
             private_files.create(file, secrets.token_hex(BYTES))
     try:
         key = private_files.read(file, "key of the monitors' tools")
-    except MizzenError:  # open to others
+    except MizzenError:  # readable by others
         key = ""
     if len(key) != 2 * BYTES or not key.isascii():
         key = secrets.token_hex(BYTES)

@@ -1,7 +1,7 @@
-"""What an `Accept` header asks for: a Table, metadata alone, or the object as it is. Pure.
+"""Content negotiation: an `Accept` header asks for a Table, metadata alone, or the object unchanged. Pure.
 
-Clients name several forms, best first or by their `q`, such as kubectl: a Table of `meta.k8s.io/v1`, else one of
-`v1beta1`, else plain JSON. Whatever else is asked for is answered with plain JSON: what is in an answer says its kind.
+Clients name several forms, best first or with a `q`. For example, kubectl asks for a Table of `meta.k8s.io/v1`, else
+one of `v1beta1`, else plain JSON. All other requests get plain JSON: the body itself says its kind.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ CONVERSIONS: dict[str, Conversion] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """One of the forms that a header names."""
+class MediaRange:
+    """One of the forms in an `Accept` header."""
 
     media: str
     parameters: tuple[tuple[str, str], ...]
@@ -30,39 +30,39 @@ class Range:
 
     @property
     def conversion(self) -> Conversion | None:
-        """What the answer is to be turned into; `charset`, `stream` and the like do not say."""
-        return CONVERSIONS.get(self._said.get("as", ""))
+        """The form to convert the response to; parameters such as `charset` and `stream` do not count."""
+        return CONVERSIONS.get(self._conversion_parameters.get("as", ""))
 
     @property
-    def possible(self) -> bool:
-        said = self._said
+    def is_acceptable(self) -> bool:
+        said = self._conversion_parameters
         known = not said or (self.conversion is not None and said == {**OF_META, "as": said["as"]})
         return self.quality > 0 and self.media in JSON_RANGES and known
 
     @property
-    def _said(self) -> dict[str, str]:
+    def _conversion_parameters(self) -> dict[str, str]:
         return {name: value for name, value in self.parameters if name in ("as", *OF_META)}
 
 
-def wanted(headers: Headers) -> Conversion | None:
-    """Of the forms that we have and they take, the best; of equals, the first. None: as it is."""
-    possible = [found for found in ranges(",".join(headers.getlist("accept"))) if found.possible]
+def negotiate(headers: Headers) -> Conversion | None:
+    """Returns the best form that we support; of equals, the first. None: unchanged."""
+    possible = [found for found in parse_accept(",".join(headers.getlist("accept"))) if found.is_acceptable]
     return max(possible, key=lambda found: found.quality).conversion if possible else None
 
 
-def ranges(header: str) -> list[Range]:
-    """In the order of the header. A `q` that is no number from 0 to 1 counts as 1, as if it were not there."""
-    return [_range(text) for text in header.split(",") if text.strip()]
+def parse_accept(header: str) -> list[MediaRange]:
+    """Returns the forms in the order of the header. A `q` that is not a number from 0 to 1 counts as 1."""
+    return [_parse_range(text) for text in header.split(",") if text.strip()]
 
 
-def _range(text: str) -> Range:
+def _parse_range(text: str) -> MediaRange:
     media, *rest = (part.strip() for part in text.split(";"))
     pairs = [part.partition("=") for part in rest if part]
     parameters = tuple((name.strip().lower(), value.strip().strip('"')) for name, _, value in pairs)
-    return Range(media.lower(), parameters, _quality(dict(parameters).get("q", "1")))
+    return MediaRange(media.lower(), parameters, _parse_quality(dict(parameters).get("q", "1")))
 
 
-def _quality(text: str) -> float:
+def _parse_quality(text: str) -> float:
     try:
         found = float(text)
     except ValueError:

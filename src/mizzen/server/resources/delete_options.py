@@ -1,4 +1,4 @@
-"""How somebody wants objects deleted: what Kubernetes' clients say in the query or in a `DeleteOptions` body."""
+"""Delete options: what Kubernetes clients send in the query or in a `DeleteOptions` body."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ SMALL = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Deletion:
+class DeleteOptions:
     query: Query
     dry_run: bool
     cascade: bool
-    """What uses the object goes first, as Foreground has it; else an object that is used is not deleted."""
+    """Foreground: delete what uses the object first. Otherwise an object in use is not deleted."""
     uid: str
     resource_version: str
 
     @classmethod
     async def of(cls, request: Request, *known: str) -> Self:
-        """BadRequest, Invalid. `known`: further parameters of the query."""
+        """Raises BadRequest, Invalid. `known`: further parameters of the query."""
         query = Query(
             request, "dryRun", "propagationPolicy", "gracePeriodSeconds", "orphanDependents", "pretty", "timeout",
             *known,
         )  # fmt: skip
         body = await read_object(request, SMALL)
-        policy = _policy(query, body)
+        policy = _propagation_policy(query, body)
         wanted = body.get("preconditions")
         held = wanted if isinstance(wanted, Mapping) else {}
         tried = query.dry_run() or body.get("dryRun") == ["All"]
-        request.state.tried = tried  # no change for the audit
+        request.state.dry_run = tried  # the audit does not record it as a change
         return cls(
             query=query,
             dry_run=tried,
@@ -54,22 +54,22 @@ class Deletion:
 
     def refuse_other(self, resource: Resource) -> None:
         if self.uid not in ("", resource.meta.uid):
-            raise Conflict(f"{resource.ref} is another object than the one to delete", hint="read it again")
+            raise Conflict(f"{resource.ref} is not the object to delete: its uid differs", hint="read it again")
         if self.resource_version not in ("", resource.meta.resource_version):
             raise Conflict(f"{resource.ref} changed since it was read", hint="read it again")
 
 
-def _policy(query: Query, body: Mapping[str, Any]) -> str:
+def _propagation_policy(query: Query, body: Mapping[str, Any]) -> str:
     faults = [*unknown(body, FIELDS)]
     if body.get("kind") not in (None, "DeleteOptions"):
         faults.append(Fault("kind", "must be 'DeleteOptions' here"))
     if body.get("dryRun") not in (None, [], ["All"]):
-        faults.append(Fault("dryRun", "only [All] is possible"))
+        faults.append(Fault("dryRun", "must be [All]"))
     said = query.text("propagationPolicy") or body.get("propagationPolicy") or "Background"
     if said not in POLICIES:
         faults.append(Fault("propagationPolicy", f"must be one of {', '.join(POLICIES)}"))
     if said == "Orphan" or body.get("orphanDependents") is True or query.flag("orphanDependents"):
-        faults.append(Fault("propagationPolicy", "nothing of ours lives on without its owner: Orphan is not possible"))
+        faults.append(Fault("propagationPolicy", "Orphan is not supported: objects are deleted with their owner"))
     if faults:
         raise Invalid.of("the DeleteOptions", tuple(faults))
     if query.text("gracePeriodSeconds"):

@@ -1,4 +1,4 @@
-"""How long ago, in the words of kubectl: two units while the second one says something. Pure."""
+"""Ages in the format of kubectl: with a second unit while that matters. Pure."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ STEPS = (
     (2 * YEAR, DAY, "d", 0, ""),
     (8 * YEAR, YEAR, "y", DAY, "d"),
 )
-"""Below so many seconds: the unit, and the one that is added when there is some of it."""
+"""The unit below this many seconds, and the second unit, which is added if it is not zero."""
 
 
-def since(timestamp: str | None, now: datetime) -> str:
-    """Of a time as objects hold it: `5s`, `3m20s`, `8d`. A clock that was set back makes nobody younger than `0s`."""
+def format_age(timestamp: str | None, now: datetime) -> str:
+    """Returns the age of a timestamp: `5s`, `3m20s`, `8d`. At least `0s`, also if the clock was set back."""
     then = parse_time(timestamp)
-    return "<unknown>" if then is None else lasting((now - then).total_seconds())
+    return "<unknown>" if then is None else format_duration((now - then).total_seconds())
 
 
-def lasting(duration: float) -> str:
+def format_duration(duration: float) -> str:
     seconds = max(int(duration), 0)
     for end, unit, name, small, small_name in STEPS:
         if seconds < end:

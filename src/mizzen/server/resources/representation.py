@@ -1,4 +1,4 @@
-"""Answers in the form that their reader asked for: as a Table, metadata alone, or as they are."""
+"""Responses in the form that the caller asked for: as a Table, metadata alone, or unchanged."""
 
 from __future__ import annotations
 
@@ -15,73 +15,79 @@ from mizzen.errors import BadRequest
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.server.http import list_responses
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.resources import content_negotiation, tables
-from mizzen.server.resources.tables import Layout, Outline
-from mizzen.server.resources.watch import Form, Forms
+from mizzen.server.resources.tables import MetadataOnly, TableLayout
+from mizzen.server.resources.watch import LineForm, NextForm
 from mizzen.stores.store import Listing
 
 Wire: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def as_it_is(item: Mapping[str, Any]) -> Mapping[str, Any]:
+def unchanged(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return item
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """For one request. What it is handed is in the wire form."""
+class Representation:
+    """The form of one request's response. Its methods take objects in wire form."""
 
-    layout: Layout | Outline | None
-    """None: as they are."""
+    layout: TableLayout | MetadataOnly | None
+    """None: unchanged."""
     now: Callable[[], datetime]
 
-    async def answered(
+    async def list_response(
         self, listing: Listing, kind: Kind, wire: Callable[[Resource], dict[str, Any]], version: str = API_VERSION
     ) -> Response:
         metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
         around = {"kind": f"{kind.name}List", "apiVersion": version}
         layout, now = self.layout, self.now()
         if layout is None:
-            return await list_responses.listed(listing.items, wire, metadata, **around)
+            return await list_responses.list_response(listing.items, wire, metadata, **around)
 
         def table() -> Response:
-            return JSONResponse(layout.listed({**around, "metadata": metadata, "items": map(wire, listing.items)}, now))
+            return JSONResponse(
+                layout.render_list({**around, "metadata": metadata, "items": map(wire, listing.items)}, now)
+            )
 
         return await asyncio.to_thread(table)
 
-    def single(self, body: dict[str, Any]) -> dict[str, Any]:
-        return body if self.layout is None else self.layout.single(body, self.now())
+    def render(self, body: dict[str, Any]) -> dict[str, Any]:
+        return body if self.layout is None else self.layout.render_object(body, self.now())
 
-    def watched(self, wire: Wire = as_it_is) -> Forms:
-        """`wire`: what comes of an object before anything else; of one kind always the same. For one watch only: its
-        first table names the columns, the others do not."""
+    def watch_forms(self, wire: Wire = unchanged) -> NextForm:
+        """Returns the forms for one watch: its first table names the columns, the others do not.
+
+        `wire` converts each object first; it must be the same function for all watches of a kind.
+        """
         layout = self.layout
         if layout is None:
-            plain = Form(wire, wire)
+            plain = LineForm(wire, wire)
             return lambda: plain
         head = True
 
-        def table() -> Form:
+        def table() -> LineForm:
             nonlocal head
-            # Of a whole second: ages are told in no less, and all who watch in it are told the same.
+            # Whole seconds: ages are no finer, and all watches in the same second can share a line.
             named, now, head = head, self.now().replace(microsecond=0), False
-            return Form((wire, layout.include, named, now), lambda item: layout.single(wire(item), now, head=named))
+            return LineForm(
+                (wire, layout.include, named, now), lambda item: layout.render_object(wire(item), now, head=named)
+            )
 
         return table
 
 
-def of(request: Request, kind: Kind, query: Query) -> Shown:
-    """`query` has to know `includeObject`, which speaks of Tables only."""
+def negotiate(request: Request, kind: Kind, query: Query) -> Representation:
+    """`query` must know `includeObject`, which affects only Tables."""
     said = query.text("includeObject") or "Metadata"
     include = next((one for one in tables.INCLUDES if one == said), None)
     if include is None:
         raise BadRequest(f"includeObject={said!r}: must be one of {', '.join(tables.INCLUDES)}")
-    layout: Layout | Outline | None = None
-    match content_negotiation.wanted(request.headers):
+    layout: TableLayout | MetadataOnly | None = None
+    match content_negotiation.negotiate(request.headers):
         case "Table":
-            layout = tables.layout(kind, include)
+            layout = tables.layout_of(kind, include)
         case "Metadata":
-            layout = Outline()
-    return Shown(layout, plane_of(request).now)
+            layout = MetadataOnly()
+    return Representation(layout, context_of(request).now)

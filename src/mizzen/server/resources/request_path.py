@@ -1,4 +1,4 @@
-"""What a path of the resource API names: a kind, an object; and who may do something with it."""
+"""Paths of the resource API: the kind and object that a path names, and access to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mizzen.kinds.schema.findings import suggestion
 from mizzen.kinds.schema.resource import Ref, Resource, name_fault
 from mizzen.server.admission import decode
 from mizzen.server.auth import authorization, role_bindings, targets
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 
 
@@ -28,7 +28,7 @@ def ref_of(request: Request) -> Ref:
 
 
 def namespace_of(request: Request) -> str:
-    """Empty when the path names none. Invalid."""
+    """Returns an empty string if the path names none. Raises Invalid."""
     namespace = str(request.path_params.get("namespace", ""))
     fault = name_fault(namespace, "metadata.namespace") if namespace else None
     if fault:
@@ -36,21 +36,21 @@ def namespace_of(request: Request) -> str:
     return namespace
 
 
-def tried(request: Request, query: Query) -> bool:
-    """Whether it is asked for as a dry run, which is no change for the audit."""
-    request.state.tried = query.dry_run()
+def mark_dry_run(request: Request, query: Query) -> bool:
+    """Returns whether this is a dry run, and marks it for the audit, which does not record it as a change."""
+    request.state.dry_run = query.dry_run()
     return query.dry_run()
 
 
-async def found(request: Request, verb: Verb, subresource: str = "") -> Resource:
-    """The object, when the caller may do this with it. Who may not even read it does not learn whether it is there."""
+async def find_object(request: Request, verb: Verb, subresource: str = "") -> Resource:
+    """Returns the object if the caller may do this with it. Callers that may not read it do not learn if it exists."""
     ref = ref_of(request)
-    named = targets.named(ref, subresource=subresource)
-    authorization.require_some(request, verb, named)
+    named = targets.by_name(ref, subresource=subresource)
+    authorization.require_any(request, verb, named)
     if verb != "read":
         decode.refuse_internal(kind_of(request))
     try:
-        resource = await plane_of(request).store.get(ref)
+        resource = await context_of(request).store.get(ref)
     except NotFound:
         authorization.require(request, verb, named)
         raise
@@ -59,14 +59,14 @@ async def found(request: Request, verb: Verb, subresource: str = "") -> Resource
 
 
 def require_write(request: Request, resource: Resource, old: Resource | None = None) -> Actor:
-    """Who may grant rights is asked of each right: a RoleBinding is for those who administer what it speaks of.
+    """Requires the right to write the object; for a RoleBinding, `admin` of what it is about.
 
-    Whoever makes an object call something lends their right to call it. What `old` calls already was lent by somebody
-    else: who may change the object may also keep that, and take it back."""
+    The writer of an object lends it their own right to call what it calls. What `old` already calls was lent by an
+    earlier writer: a caller that may change the object may keep that, or remove it."""
     if resource.kind == "RoleBinding":
         return authorization.require(request, "admin", role_bindings.target_of(resource))
-    lent = () if old is None else targets.called_by(old)
-    for called in targets.called_by(resource):
+    lent = () if old is None else targets.call_targets(old)
+    for called in targets.call_targets(resource):
         if called not in lent:
             authorization.require(request, "predict", called)
     return authorization.require(request, "write", targets.of(resource))

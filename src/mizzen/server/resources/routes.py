@@ -1,6 +1,7 @@
 """The resource API in the Kubernetes conventions: every kind of the catalog under /apis/mizzen.dev/v1alpha1.
 
-Here: its routes, and reading, watching and deleting. `writing` has the rest; `door/` what only Kubernetes' clients ask.
+This module has the routes, and reads, watches and deletes. `write` has the rest; `server.kubernetes` the endpoints that
+only Kubernetes clients use.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.server.admission import create_guards, decode
 from mizzen.server.auth import authorization, targets
 from mizzen.server.deletion import cascade
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.resources import representation, request_path, scale, status, watch, workload_logs, write
-from mizzen.server.resources.delete_options import Deletion
-from mizzen.server.resources.representation import Shown
-from mizzen.server.training import checkpoints
+from mizzen.server.resources.delete_options import DeleteOptions
+from mizzen.server.resources.representation import Representation
 from mizzen.stores.store import Guard, Where
 
 ROOT = f"/apis/{API_VERSION}"
 MOST_AT_ONCE = 1000
-"""A page, when the caller names no limit of their own: one answer must not hold a store of any size."""
+"""The page size if the caller sets no limit: a response must not hold a whole store."""
 
 SELECTING = ("labelSelector", "fieldSelector")
 LISTING = (
@@ -53,70 +53,72 @@ def routes() -> list[Route]:
 
 async def list_or_watch(request: Request) -> Response:
     kind, namespace = request_path.kind_of(request), request_path.namespace_of(request)
-    visible = authorization.require_some(request, "read", targets.all_of(kind.name, namespace))
+    visible = authorization.require_any(request, "read", targets.all_of(kind.name, namespace))
     query = Query(request, *LISTING)
-    plane, form = plane_of(request), representation.of(request, kind, query)
-    where = Where(namespace=namespace or None, labels=query.selector(), fields=query.fields(), unlike=query.unlike())
-    limit, token, begin = query.limit(MOST_AT_ONCE), query.text("continue"), watch.asked(query)
+    context, form = context_of(request), representation.negotiate(request, kind, query)
+    where = Where(
+        namespace=namespace or None, labels=query.selector(), fields=query.fields(), unlike=query.excluded_fields()
+    )
+    limit, token, begin = query.limit(MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
     if begin is None:
-        listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
-        return await form.answered(listing, kind, Resource.wire)
-    lines = watch.lines(plane.store, kind.name, where, begin, visible, forms=form.watched())
-    return StreamingResponse(until_stopped(lines, plane.stopping, begin.seconds), media_type="application/json")
+        listing = await context.pages.list_page(context.store, kind.name, where, visible, limit=limit, token=token)
+        return await form.list_response(listing, kind, Resource.wire)
+    lines = watch.stream_lines(context.store, kind.name, where, begin, visible, forms=form.watch_forms())
+    return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
 
 
 async def read(request: Request) -> Response:
     query = Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
-    form = representation.of(request, request_path.kind_of(request), query)
-    return JSONResponse(form.single((await request_path.found(request, "read")).wire()))
+    form = representation.negotiate(request, request_path.kind_of(request), query)
+    return JSONResponse(form.render((await request_path.find_object(request, "read")).wire()))
 
 
 async def delete(request: Request) -> Response:
-    resource = await request_path.found(request, "write")
-    wish = await Deletion.of(request)
+    resource = await request_path.find_object(request, "write")
+    wish = await DeleteOptions.of(request)
     wish.refuse_other(resource)
-    left = await _deleted(request, resource, wish)
+    left = await _delete(request, resource, wish)
     if left is not None:
-        return JSONResponse(left.wire())  # as in Kubernetes: some of its clients read nothing of a 202
+        return JSONResponse(left.wire())  # 200, as in Kubernetes: some clients ignore the body of a 202
     details = {"name": resource.meta.name, "kind": request_path.kind_of(request).plural, "uid": resource.meta.uid}
     body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
     return JSONResponse(body)
 
 
 async def delete_all(request: Request) -> Response:
-    """Everything that is selected, as far as the caller may. What is refused ends it; those before are gone."""
+    """Deletes all selected objects that the caller may delete. Stops at the first refusal; earlier ones are gone."""
     kind, namespace = request_path.kind_of(request), request_path.namespace_of(request)
-    visible = authorization.require_some(request, "write", targets.all_of(kind.name, namespace))
+    visible = authorization.require_any(request, "write", targets.all_of(kind.name, namespace))
     decode.refuse_internal(kind)
-    wish = await Deletion.of(request, *SELECTING, "limit", "continue", "resourceVersion", "resourceVersionMatch")
-    plane = plane_of(request)
+    wish = await DeleteOptions.of(request, *SELECTING, "limit", "continue", "resourceVersion", "resourceVersionMatch")
+    context = context_of(request)
     where = Where(
-        namespace=namespace, labels=wish.query.selector(), fields=wish.query.fields(), unlike=wish.query.unlike()
+        namespace=namespace,
+        labels=wish.query.selector(),
+        fields=wish.query.fields(),
+        unlike=wish.query.excluded_fields(),
     )
     limit, token = wish.query.limit(MOST_AT_ONCE), wish.query.text("continue")
-    listing = await plane.pages.listing(plane.store, kind.name, where, visible, limit=limit, token=token)
+    listing = await context.pages.list_page(context.store, kind.name, where, visible, limit=limit, token=token)
     for resource in listing.items:
-        await _deleted(request, resource, wish)
-    return await Shown(None, plane.now).answered(listing, kind, Resource.wire)
+        await _delete(request, resource, wish)
+    return await Representation(None, context.now).list_response(listing, kind, Resource.wire)
 
 
-async def _deleted(request: Request, resource: Resource, wish: Deletion) -> Resource | None:
-    """None: gone. Else the object: it goes when nothing holds it, or would."""
+async def _delete(request: Request, resource: Resource, options: DeleteOptions) -> Resource | None:
+    """Returns None if the object is gone; else the object: it goes when nothing holds it. A dry run also returns it."""
     actor = request_path.require_write(request, resource, resource)
-    plane = plane_of(request)
-    if wish.dry_run:
-        await write.check(plane, _may_go(resource))
+    context = context_of(request)
+    if options.dry_run:
+        await write.check_guard(context, _delete_guard(resource))
         return resource
-    left = await cascade.remove(plane.store, resource.ref, actor, uid=resource.meta.uid, cascade=wish.cascade)
-    if left is None and resource.kind in ("Model", "ModelVersion"):
-        await checkpoints.go_with(plane, resource.ref)
-    return left
+    return await cascade.remove(context, resource.ref, actor, uid=resource.meta.uid, cascade=options.cascade)
 
 
-def _may_go(resource: Resource) -> Guard | None:
+def _delete_guard(resource: Resource) -> Guard | None:
     match resource.kind:
         case "Model":
-            return create_guards.free_to_go(resource.ref)
+            return create_guards.require_removable(resource.ref)
         case "ModelVersion":
-            return create_guards.unneeded(resource)
+            return create_guards.require_unused_version(resource)
     return None

@@ -1,4 +1,4 @@
-"""The scale subresource of InferenceModels: how many replicas, in the shape of `kubectl scale` and autoscalers."""
+"""The scale subresource of InferenceModels: the number of replicas, for `kubectl scale` and autoscalers."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from mizzen.server.admission.field_validation import Strictness
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object, read_patch
 from mizzen.server.resources import request_path, write
-from mizzen.server.resources.write import Wish
+from mizzen.server.resources.write import DesiredObject
 
 KIND = "InferenceModel"
 VERSION = "autoscaling/v1"
-TOP = ("kind", "apiVersion", "metadata", "spec", "status")
-TOLD = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-"""Of the metadata of the object."""
+TOP_FIELDS = ("kind", "apiVersion", "metadata", "spec", "status")
+METADATA_FIELDS = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+"""The metadata of the object that a Scale shows."""
 
 
 def routes(path: str) -> list[Route]:
@@ -38,76 +38,82 @@ def routes(path: str) -> list[Route]:
 async def read(request: Request) -> Response:
     _refuse_other_kinds(request)
     Query(request, "pretty", "timeout")
-    return JSONResponse(shown(await request_path.found(request, "read")))
+    return JSONResponse(to_scale(await request_path.find_object(request, "read")))
 
 
 async def replace(request: Request) -> Response:
     _refuse_other_kinds(request)
-    await request_path.found(request, "write")
+    await request_path.find_object(request, "write")
     query = Query(request, *write.QUERY)
-    body, strictness = await read_object(request), field_validation.of(query)
-    return await write.changed(request, lambda old: _scaled(old, body, strictness), query, show=shown)
+    body, strictness = await read_object(request), field_validation.strictness_of(query)
+    return await write.update_object(request, lambda old: _parse_scale(old, body, strictness), query, show=to_scale)
 
 
 async def patch(request: Request) -> Response:
     _refuse_other_kinds(request)
-    await request_path.found(request, "write")
+    await request_path.find_object(request, "write")
     query = Query(request, *write.QUERY, "force")
-    sent, strictness = await read_patch(request, write.PATCHES), field_validation.of(query)
-    make = json_patch.patched if sent.media_type == write.JSON else merge_patch.merged
+    sent, strictness = await read_patch(request, write.PATCHES), field_validation.strictness_of(query)
+    make = json_patch.apply_patch if sent.media_type == write.JSON else merge_patch.merge
 
-    def wanted(old: Resource) -> Wish:
-        return _scaled(old, make(shown(old), sent.body), strictness)
+    def wanted(old: Resource) -> DesiredObject:
+        return _parse_scale(old, make(to_scale(old), sent.body), strictness)
 
-    return await write.changed(request, wanted, query, show=shown, size=sent.size)
+    return await write.update_object(request, wanted, query, show=to_scale, size=sent.size)
 
 
-def shown(resource: Resource) -> dict[str, Any]:
+def to_scale(resource: Resource) -> dict[str, Any]:
     meta = resource.meta.wire()
     return {
         "kind": "Scale", "apiVersion": VERSION,
-        "metadata": {name: meta[name] for name in TOLD if name in meta},
-        "spec": {"replicas": _asked(resource)},
+        "metadata": {name: meta[name] for name in METADATA_FIELDS if name in meta},
+        "spec": {"replicas": _requested_replicas(resource)},
         "status": {"replicas": resource.status.get("readyReplicas") or 0, "selector": ""},
     }  # fmt: skip
 
 
-def _scaled(old: Resource, scale: Any, strictness: Strictness) -> Wish:
+def _parse_scale(old: Resource, scale: Any, strictness: Strictness) -> DesiredObject:
     if not isinstance(scale, Mapping):
-        raise BadRequest("what is sent is no Scale")
-    spec, metadata = _within(scale, "spec"), _within(scale, "metadata")
-    strange = (*unknown(scale, TOP), *unknown(metadata, TOLD, "metadata"), *unknown(spec, ("replicas",), "spec"))
-    faults = [*(strange if strictness == "Strict" else ()), *_other_faults(old, scale, metadata)]
+        raise BadRequest("the body is not a Scale")
+    spec, metadata = _mapping_at(scale, "spec"), _mapping_at(scale, "metadata")
+    strange = (
+        *unknown(scale, TOP_FIELDS),
+        *unknown(metadata, METADATA_FIELDS, "metadata"),
+        *unknown(spec, ("replicas",), "spec"),
+    )
+    faults = [*(strange if strictness == "Strict" else ()), *_identity_faults(old, scale, metadata)]
     if spec.get("replicas") is None:
         faults.append(Fault("spec.replicas", "required"))
-    elif _follows_load(old) and spec["replicas"] not in (0, _asked(old)):
+    elif _follows_load(old) and spec["replicas"] not in (0, _requested_replicas(old)):
         faults.append(
-            Fault("spec.replicas", "follows the load, within spec.autoScale; only 0 may be given, to stop it")
+            Fault(
+                "spec.replicas", "is set by autoscaling, within spec.autoScale; only 0 is allowed, to stop the server"
+            )
         )
-        hint = f"'mizzen scale {old.meta.name} MIN-MAX' changes the limits, a number with --fixed ends them"
+        hint = f"'mizzen scale {old.meta.name} MIN-MAX' changes the limits; a number with --fixed turns autoscaling off"
         raise Invalid("the Scale is invalid: " + "; ".join(map(str, faults)), hint=hint, faults=tuple(faults))
     if faults:
         raise Invalid.of("the Scale", tuple(faults))
     wire = old.wire()
-    # Which state and which object is meant is asked of these, where it is of every change.
+    # `update_object` compares these with the stored object, as for every change.
     meant = {name: metadata.get(name) or "" for name in ("resourceVersion", "uid")}
-    told = tuple(Warn(fault.path, fault.message) for fault in strange) if strictness == "Warn" else ()
+    warnings = tuple(Warn(fault.path, fault.message) for fault in strange) if strictness == "Warn" else ()
     document = {**wire, "metadata": {**wire["metadata"], **meant}, "spec": {**old.spec, "replicas": spec["replicas"]}}
-    return Wish(document, warnings=told)
+    return DesiredObject(document, warnings=warnings)
 
 
 def _follows_load(server: Resource) -> bool:
-    """Does autoScale say how many there are? Not of what is stopped: that is begun with as many as are given."""
+    """Whether autoScale sets the number of replicas. It does not for a stopped server, which any number starts."""
     scaled = isinstance(server.spec.get("autoScale"), Mapping) and server.spec.get("deployToLayer") != "edge"
-    return scaled and _asked(server) != 0
+    return scaled and _requested_replicas(server) != 0
 
 
-def _asked(server: Resource) -> Any:
+def _requested_replicas(server: Resource) -> Any:
     return server.spec.get("replicas", 1)
 
 
-def _other_faults(old: Resource, scale: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Fault]:
-    """Is it a Scale, and that of this object? Who leaves it out means what the path says."""
+def _identity_faults(old: Resource, scale: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Fault]:
+    """Returns the faults if it is not a Scale, or that of another object. Absent fields default to the path."""
     asked = [
         ("kind", scale.get("kind"), "Scale"),
         ("apiVersion", scale.get("apiVersion"), VERSION),
@@ -117,7 +123,7 @@ def _other_faults(old: Resource, scale: Mapping[str, Any], metadata: Mapping[str
     return [Fault(path, f"must be '{right}' here") for path, said, right in asked if said not in (None, "", right)]
 
 
-def _within(scale: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _mapping_at(scale: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = scale.get(name)
     return found if isinstance(found, Mapping) else {}
 

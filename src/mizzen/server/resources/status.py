@@ -1,6 +1,6 @@
-"""The status subresource: what controllers report, to be read; and to be changed by admins, who have to know why.
+"""The status subresource: what controllers report. Callers may read it; admins may also change it.
 
-Nothing here is kept from the controllers: they write what they see at their next look.
+Such a change does not bind controllers: they overwrite it with what they observe in their next pass.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest, Conflict, Fault, Invalid
-from mizzen.kinds.schema.findings import faults_of
 from mizzen.kinds.schema.resource import Resource
+from mizzen.kinds.schema.validation_errors import faults_of
 from mizzen.patches import json_patch, merge_patch
 from mizzen.server.auth import authorization, targets
-from mizzen.server.http.context import plane_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
-from mizzen.server.http.request_bodies import beside, read_object, read_patch, weight
+from mizzen.server.http.request_bodies import read_object, read_patch, run_in_worker, size_hint
 from mizzen.server.resources import representation, request_path, write
 
 QUERY = ("dryRun", "fieldManager", "fieldValidation", "force", "includeObject", "pretty", "timeout")
@@ -37,54 +37,54 @@ def routes(path: str) -> list[Route]:
 
 
 async def read(request: Request) -> Response:
-    form = representation.of(
+    form = representation.negotiate(
         request, request_path.kind_of(request), Query(request, "includeObject", "pretty", "timeout")
     )
-    return JSONResponse(form.single((await request_path.found(request, "read")).wire()))
+    return JSONResponse(form.render((await request_path.find_object(request, "read")).wire()))
 
 
 async def replace_status(request: Request) -> Response:
-    await _allowed(request)
+    await _require_admin(request)
     query = Query(request, *QUERY)
     body = await read_object(request)
-    return await _written(request, lambda _old: body, query)
+    return await _write(request, lambda _old: body, query)
 
 
 async def patch(request: Request) -> Response:
-    """An apply is a merge here: nobody but controllers owns a status."""
-    await _allowed(request)
+    """An apply is a merge here: only controllers own a status."""
+    await _require_admin(request)
     query = Query(request, *QUERY)
     sent = await read_patch(request, write.PATCHES)
-    make = json_patch.patched if sent.media_type == write.JSON else merge_patch.merged
-    return await _written(request, lambda old: make(old.wire(), sent.body), query, sent.size)
+    make = json_patch.apply_patch if sent.media_type == write.JSON else merge_patch.merge
+    return await _write(request, lambda old: make(old.wire(), sent.body), query, sent.size)
 
 
-async def _allowed(request: Request) -> Resource:
-    resource = await request_path.found(request, "write")
+async def _require_admin(request: Request) -> Resource:
+    resource = await request_path.find_object(request, "write")
     authorization.require(request, "admin", targets.of(resource))
     return resource
 
 
-async def _written(request: Request, wanted: Callable[[Resource], Any], query: Query, size: int = 0) -> Response:
-    form, store = representation.of(request, request_path.kind_of(request), query), plane_of(request).store
+async def _write(request: Request, wanted: Callable[[Resource], Any], query: Query, size: int = 0) -> Response:
+    form, store = representation.negotiate(request, request_path.kind_of(request), query), context_of(request).store
     actor = authorization.actor_of(request)
     while True:
         old = await store.get(request_path.ref_of(request))
-        document = await beside(request, size + weight(old.spec), partial(wanted, old))
-        status = await beside(request, weight(document), partial(_status, request, document, old))
+        document = await run_in_worker(request, size + size_hint(old.spec), partial(wanted, old))
+        status = await run_in_worker(request, size_hint(document), partial(_parse_status, request, document, old))
         new = replace(old, status=status)
         if query.dry_run():
-            return JSONResponse(form.single(new.wire()))
+            return JSONResponse(form.render(new.wire()))
         try:
             stored = await store.update_status(new, actor.name, decision="status")
         except Conflict:
-            continue  # somebody wrote meanwhile; look again
-        return JSONResponse(form.single(stored.wire()))
+            continue  # another writer changed it meanwhile: read it again
+        return JSONResponse(form.render(stored.wire()))
 
 
-def _status(request: Request, document: Any, old: Resource) -> Mapping[str, Any]:
+def _parse_status(request: Request, document: Any, old: Resource) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
-        raise BadRequest("what is sent is no object")
+        raise BadRequest("the body is not an object")
     metadata, status = document.get("metadata"), document.get("status")
     version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
     if version not in (None, "", old.meta.resource_version):

@@ -1,8 +1,7 @@
-"""Objects as `meta.k8s.io/v1` Tables, which is how kubectl wants what it prints: the server knows which columns. Pure.
+"""Objects as `meta.k8s.io/v1` Tables, which kubectl prints: the server chooses the columns. Pure.
 
-Columns are those of `kinds/schema/kind_names.py`, between NAME and AGE; after it, for `-o wide`, those that need
-room, and who wrote the object last. Objects come in their wire form, so those of Kubernetes' own kinds can be shown
-as well.
+The columns of `kinds/schema/kind_names.py` stand between NAME and AGE. The wide ones and the last writer follow, for
+`-o wide`. Objects are in wire form, so that Kubernetes' own kinds can be shown as well.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ META = "meta.k8s.io/v1"
 Wire: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = str | int | None
 Include = Literal["None", "Metadata", "Object"]
-"""What stands beside the cells of a row. kubectl asks for all of an object when it sorts or filters by itself."""
+"""What a row holds besides its cells. kubectl asks for the whole object if it sorts or filters by itself."""
 
 INCLUDES: tuple[Include, ...] = ("None", "Metadata", "Object")
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A column: what the client is told of it, and what it shows of an object at a time."""
+class TableColumn:
+    """A column: its definition for the client, and its cell for an object at a time."""
 
     name: str
     cell: Callable[[Wire, datetime], Cell]
@@ -45,18 +44,18 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """How objects of one kind are laid out for one reader."""
+class TableLayout:
+    """The table of one kind for one request."""
 
-    definitions: tuple[Definition, ...]
+    definitions: tuple[TableColumn, ...]
     include: Include = "Metadata"
 
-    def listed(self, listing: Wire, now: datetime) -> dict[str, Any]:
-        """Of a list in its wire form; its place to go on from is the table's."""
+    def render_list(self, listing: Wire, now: datetime) -> dict[str, Any]:
+        """Renders a list in wire form, with its continue token."""
         return self._table(listing["items"], listing["metadata"], now)
 
-    def single(self, item: Wire, now: datetime, *, head: bool = True) -> dict[str, Any]:
-        """Of one object. In a watch only the first table has a `head`: the columns stay the same."""
+    def render_object(self, item: Wire, now: datetime, *, head: bool = True) -> dict[str, Any]:
+        """Renders one object. In a watch only the first table has a `head` with the columns."""
         version = item["metadata"].get("resourceVersion", "")
         return self._table((item,), {"resourceVersion": version}, now, head=head)
 
@@ -80,38 +79,38 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """Metadata alone, for those who only want to know what there is, and whose."""
+class MetadataOnly:
+    """Renders only the metadata of objects."""
 
     include: Literal["Outline"] = "Outline"
 
-    def listed(self, listing: Wire, _now: datetime) -> dict[str, Any]:
+    def render_list(self, listing: Wire, _now: datetime) -> dict[str, Any]:
         return {
             "kind": "PartialObjectMetadataList", "apiVersion": META, "metadata": dict(listing["metadata"]),
             "items": [_partial(item) for item in listing["items"]],
         }  # fmt: skip
 
-    def single(self, item: Wire, _now: datetime, *, head: bool = True) -> dict[str, Any]:
+    def render_object(self, item: Wire, _now: datetime, *, head: bool = True) -> dict[str, Any]:
         """`head` is for tables."""
         return _partial(item)
 
 
-def layout(kind: Kind, include: Include = "Metadata") -> Layout:
+def layout_of(kind: Kind, include: Include = "Metadata") -> TableLayout:
     own = CORE.get(kind.name)
     if own is not None:
-        return Layout(own, include)
+        return TableLayout(own, include)
     shown = [_definition(column) for column in columns.columns_of(kind)]
     wide = [definition for definition in shown if definition.wide]
-    return Layout((NAME, *(one for one in shown if not one.wide), AGE, *wide, WRITER), include)
+    return TableLayout((NAME, *(one for one in shown if not one.wide), AGE, *wide, WRITER), include)
 
 
 def _partial(item: Wire) -> dict[str, Any]:
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item["metadata"]}
 
 
-def _definition(column: columns.Described) -> Definition:
+def _definition(column: columns.ColumnSchema) -> TableColumn:
     path = column.column.path
-    return Definition(
+    return TableColumn(
         column.title, lambda item, _: columns.cell(item, path), column.about, column.type, wide=column.column.wide
     )
 
@@ -121,8 +120,8 @@ def _path(path: str) -> Callable[[Wire, datetime], Cell]:
 
 
 def _since(*paths: str) -> Callable[[Wire, datetime], Cell]:
-    """How long ago, by the first of the paths that holds a time."""
-    return lambda item, now: durations.since(next(filter(None, (_text(item, path) for path in paths)), None), now)
+    """Shows the age of the first path that holds a time."""
+    return lambda item, now: durations.format_age(next(filter(None, (_text(item, path) for path in paths)), None), now)
 
 
 def _text(item: Wire, path: str) -> str:
@@ -135,28 +134,28 @@ def _writer(item: Wire, _now: datetime) -> Cell:
     return str(annotations.get(ACTOR_ANNOTATION, ""))
 
 
-def _involved(item: Wire, _now: datetime) -> Cell:
+def _involved_object(item: Wire, _now: datetime) -> Cell:
     return f"{_text(item, 'involvedObject.kind').lower()}/{_text(item, 'involvedObject.name')}"
 
 
-NAME = Definition(
+NAME = TableColumn(
     "Name", _path("metadata.name"), "The object's name, unique for its kind and namespace.", format="name"
 )
-AGE = Definition("Age", _since("metadata.creationTimestamp"), "How long ago it was created.", "date")
-WRITER = Definition("Written-by", _writer, "Who wrote it last.", wide=True)
+AGE = TableColumn("Age", _since("metadata.creationTimestamp"), "How long ago it was created.", "date")
+WRITER = TableColumn("Written-by", _writer, "Who wrote it last.", wide=True)
 
-CORE: dict[str, tuple[Definition, ...]] = {
-    "Namespace": (NAME, Definition("Status", _path("status.phase"), "Active, or Terminating while it empties."), AGE),
+CORE: dict[str, tuple[TableColumn, ...]] = {
+    "Namespace": (NAME, TableColumn("Status", _path("status.phase"), "Active, or Terminating while it empties."), AGE),
     "Event": (
-        Definition("Last Seen", _since("lastTimestamp", "firstTimestamp"), "How long ago it happened last."),
-        Definition("Type", _path("type"), "Normal or Warning."),
-        Definition("Reason", _path("reason"), "What happened, in one word."),
-        Definition("Object", _involved, "What it happened to."),
-        Definition("Source", _path("source.component"), "Who reports it.", wide=True),
-        Definition("Message", _path("message"), "What happened, in a person's words."),
-        Definition("First Seen", _since("firstTimestamp"), "How long ago it happened first.", wide=True),
-        Definition("Count", _path("count"), "How often it happened.", "integer", wide=True),
-        Definition("Name", _path("metadata.name"), "The event's own name.", format="name", wide=True),
+        TableColumn("Last Seen", _since("lastTimestamp", "firstTimestamp"), "How long ago it happened last."),
+        TableColumn("Type", _path("type"), "Normal or Warning."),
+        TableColumn("Reason", _path("reason"), "What happened, in one word."),
+        TableColumn("Object", _involved_object, "What it happened to."),
+        TableColumn("Source", _path("source.component"), "Who reports it.", wide=True),
+        TableColumn("Message", _path("message"), "What happened, in plain words."),
+        TableColumn("First Seen", _since("firstTimestamp"), "How long ago it happened first.", wide=True),
+        TableColumn("Count", _path("count"), "How often it happened.", "integer", wide=True),
+        TableColumn("Name", _path("metadata.name"), "The event's own name.", format="name", wide=True),
     ),
 }
-"""Kinds of Kubernetes itself, with the columns that its own servers show: scripts and people know them."""
+"""Kubernetes' own kinds, with the columns of its own servers: scripts and people know them."""

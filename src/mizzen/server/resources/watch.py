@@ -1,4 +1,4 @@
-"""A watch as people get it: one JSON object per line, filtered by namespace, labels, fields, and by who watches."""
+"""Watch streams: one JSON object per line, filtered by namespace, labels, fields, and by what the caller may see."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.kinds.text import selectors
 from mizzen.server.http.errors import status_body
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import closing
+from mizzen.server.http.streaming import aclose_on_exit
 from mizzen.stores.sqlite import indexes
 from mizzen.stores.store import Event, Listing, Store, Traits, Where
 
 Visible = Callable[[Resource], bool]
-"""May whoever watches see this object?"""
+"""Whether the caller may see an object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """What a line shows of an object. Equal ones show the same, so one line is made for all of their readers."""
+class LineForm:
+    """How a line renders an object. Equal forms render the same, so their readers share one line."""
 
     key: Hashable
-    shown: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(compare=False)
+    render: Callable[[Mapping[str, Any]], Mapping[str, Any]] = field(compare=False)
 
 
-Forms: TypeAlias = Callable[[], Form]
-"""Which form the next line of a watch has: its first may tell more."""
+NextForm: TypeAlias = Callable[[], LineForm]
+"""Returns the form of the next line of a watch: the first line may hold more."""
 
-PLAIN = Form("", lambda item: item)
+PLAIN = LineForm("", lambda item: item)
 
-KEPT = 1024
-"""Lines that are shared: of as many changes as may be made at once, in some forms each."""
-KEPT_BYTES = 4 << 20
+MAX_LINES = 1024
+"""The most shared lines: of as many changes as may happen at once, in several forms each."""
+MAX_LINE_BYTES = 4 << 20
 PAGE = 100
-"""Objects that are read at once, of all there is in the beginning."""
+"""Initial objects to read at once."""
 
 
 DAY = 24 * 60 * 60
 BOOKMARKS = 60.0
-"""Seconds of silence after which a reader who wants to know is told how far it is silence."""
+"""Seconds of silence after which a reader that asked for bookmarks gets one."""
 INITIAL_END = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
-    """Where a watch begins, and what its reader is told beside changes."""
+class WatchOptions:
+    """Where a watch starts, and what its reader gets besides changes."""
 
     since: str = ""
-    """Changes after this version; empty: ADDED for all there is comes first."""
+    """Send changes after this version; if empty, first ADDED for all existing objects."""
     only_new: bool = False
-    """Nothing of what there is."""
+    """Skip existing objects."""
     bookmarks: bool = False
     marked: bool = False
-    """A bookmark tells when all there is has come."""
+    """Send a bookmark after all existing objects."""
     seconds: int | None = None
-    """After which it ends."""
+    """The timeout of the watch."""
 
 
-def asked(query: Query) -> Beginning | None:
-    """The watch that is asked for, as Kubernetes' clients say it; None: a list is. What speaks only of watches must
-    make sense for a list, too. `resourceVersion=0` is any state, and so the present one."""
+def parse_watch(query: Query) -> WatchOptions | None:
+    """Returns the options of a watch as Kubernetes clients send them; None for a list, for which they must be valid,
+    too. `resourceVersion=0` means any state, and so the present one."""
     seconds = query.number("timeoutSeconds", low=1, high=DAY)
     everything, bookmarks = query.flag("sendInitialEvents"), query.flag("allowWatchBookmarks")
     if not query.flag("watch"):
@@ -74,27 +74,26 @@ def asked(query: Query) -> Beginning | None:
     since = query.number("resourceVersion", high=10**18)
     match = query.text("resourceVersionMatch")
     if match not in ("", "NotOlderThan"):
-        raise BadRequest("resourceVersionMatch: of a watch only NotOlderThan is possible")
+        raise BadRequest("resourceVersionMatch: a watch supports only NotOlderThan")
     if everything:
-        return Beginning(bookmarks=bookmarks, marked=bookmarks, seconds=seconds)
+        return WatchOptions(bookmarks=bookmarks, marked=bookmarks, seconds=seconds)
     only_new = bool(query.text("sendInitialEvents")) and not since
-    return Beginning(str(since) if since else "", only_new=only_new, bookmarks=bookmarks, seconds=seconds)
+    return WatchOptions(str(since) if since else "", only_new=only_new, bookmarks=bookmarks, seconds=seconds)
 
 
-async def lines(
+async def stream_lines(
     store: Store,
     kind: str,
     where: Where,
-    begin: Beginning,
+    begin: WatchOptions,
     visible: Visible,
     *,
-    forms: Forms = lambda: PLAIN,
+    forms: NextForm = lambda: PLAIN,
     bookmarks: float = BOOKMARKS,
 ) -> AsyncGenerator[bytes, None]:
-    """What happens from its beginning on.
+    """Yields the lines of a watch.
 
-    An error, such as a version that is too old to begin with, comes as a last line of type ERROR: the answer has
-    already begun.
+    An error, such as an expired resource version, is a last line of type ERROR: the response has already started.
     """
     selection = _Selection(where, visible)
     since = begin.since
@@ -107,60 +106,60 @@ async def lines(
             while not since or after is not None:
                 page = await store.list(kind, where, limit=PAGE, after=after)
                 since, after = page.resource_version, page.next
-                added = await asyncio.to_thread(selection.added, page, forms)
-                del page  # a slow reader is waited for with nothing but the lines that they did not take yet
+                added = await asyncio.to_thread(selection.initial_lines, page, forms)
+                del page  # while it waits for a slow reader, only the unread lines stay in memory
                 while added:
                     yield added.popleft()
             if begin.marked:
                 yield _bookmark(kind, since, forms(), {INITIAL_END: "true"})
-        async with closing(store.watch(kind, since, quiet=bookmarks if begin.bookmarks else None)) as events:
+        async with aclose_on_exit(store.watch(kind, since, quiet=bookmarks if begin.bookmarks else None)) as events:
             async for event in events:
                 if event.type == "BOOKMARK":
                     yield _bookmark(kind, event.resource.meta.resource_version, forms())
                     continue
-                seen = selection.seen(event)
+                seen = selection.event_type_for(event)
                 if seen is not None:
-                    yield _lately.line(seen, event, forms())
+                    yield _line_cache.line(seen, event, forms())
     except MizzenError as error:
-        yield encoded("ERROR", status_body(error))
+        yield encode_line("ERROR", status_body(error))
 
 
-def _bookmark(kind: str, version: str, form: Form, annotations: Mapping[str, str] | None = None) -> bytes:
+def _bookmark(kind: str, version: str, form: LineForm, annotations: Mapping[str, str] | None = None) -> bytes:
     metadata: dict[str, Any] = {"resourceVersion": version, "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
     item = {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata, "spec": {}, "status": {}}
-    return encoded("BOOKMARK", form.shown(item))
+    return encode_line("BOOKMARK", form.render(item))
 
 
-class _Lately:
-    """Lines made lately. All who watch a change are handed the same Event, so it is encoded once in each form."""
+class _LineCache:
+    """Recent lines. All watches of a change get the same Event, so it is encoded once per form."""
 
     def __init__(self) -> None:
         self._lines: OrderedDict[tuple[int, str, Hashable], tuple[Event, bytes]] = OrderedDict()
         self._bytes = 0
 
-    def line(self, type_: str, event: Event, form: Form) -> bytes:
-        # The event is kept beside its line: no other one can have its id meanwhile.
+    def line(self, type_: str, event: Event, form: LineForm) -> bytes:
+        # The cache also holds the event, so that no other one can have its id meanwhile.
         key = (id(event), type_, form.key)
         found = self._lines.get(key)
         if found is not None:
             return found[1]
-        line = encoded(type_, form.shown(event.resource.wire()))
+        line = encode_line(type_, form.render(event.resource.wire()))
         self._lines[key] = (event, line)
         self._bytes += len(line)
-        while len(self._lines) > KEPT or self._bytes > KEPT_BYTES:
+        while len(self._lines) > MAX_LINES or self._bytes > MAX_LINE_BYTES:
             _, (_, old) = self._lines.popitem(last=False)
             self._bytes -= len(old)
         return line
 
 
-_lately = _Lately()
+_line_cache = _LineCache()
 
 
 class _Selection:
-    """What of all changes is the watcher's: one that makes an object match is told as added, and one after which it
-    does not match any more as deleted. An event says what was before, so nothing is held for who has watched for long.
+    """Selects the changes for one watch. A change after which an object starts to match is ADDED; one after which it no
+    longer matches is DELETED. An event holds the previous traits, so a long watch needs no memory of its own.
     """
 
     def __init__(self, where: Where, visible: Visible) -> None:
@@ -168,24 +167,24 @@ class _Selection:
         self._visible = visible
         self._picky = bool(where.labels or where.fields or where.unlike)
         self._ahead: dict[str, int] = {}
-        """Objects that were shown newer than the version that changes are told from, and how new."""
+        """Objects that were sent in a newer version than the start of the watch, and that version."""
 
-    def added(self, page: Listing, forms: Forms) -> deque[bytes]:
-        """Lines for what there is in the beginning."""
+    def initial_lines(self, page: Listing, forms: NextForm) -> deque[bytes]:
+        """Returns the lines of existing objects."""
         lines: deque[bytes] = deque()
         for resource in filter(self._visible, page.items):
             uid, version = resource.meta.uid, int(resource.meta.resource_version)
             if version > int(page.resource_version):  # written while pages were read
                 self._ahead[uid] = version
-            lines.append(encoded("ADDED", forms().shown(resource.wire())))
+            lines.append(encode_line("ADDED", forms().render(resource.wire())))
         return lines
 
-    def seen(self, event: Event) -> str | None:
-        """The type of event for the watcher, or None when it is not theirs."""
+    def event_type_for(self, event: Event) -> str | None:
+        """Returns the type of the event for this watch; None if it is not for this watch."""
         resource = event.resource
         uid = resource.meta.uid
         if int(resource.meta.resource_version) <= self._ahead.get(uid, 0):
-            return None  # older than what they have
+            return None  # older than what was sent
         if self._where.namespace not in (None, resource.meta.namespace) or not self._visible(resource):
             return None
         if not self._picky:
@@ -197,25 +196,25 @@ class _Selection:
         return "DELETED" if matched else None
 
     def _matches(self, resource: Resource) -> bool:
-        return selectors.holds(self._where.labels, resource.meta.labels) and self._alike(
+        return selectors.holds(self._where.labels, resource.meta.labels) and self._fields_match(
             lambda path: catalog.field(resource, path)
         )
 
     def _matched(self, resource: Resource, before: Traits | None) -> bool:
         if before is None:
             return self._matches(resource)
-        # Names do not change, and are not told again.
-        return selectors.holds(self._where.labels, before.labels) and self._alike(
+        # Names do not change, so the traits do not hold them.
+        return selectors.holds(self._where.labels, before.labels) and self._fields_match(
             lambda path: catalog.field(resource, path) if path in indexes.EVERY_KIND else before.fields.get(path)
         )
 
-    def _alike(self, field: Callable[[str], str | None]) -> bool:
+    def _fields_match(self, field: Callable[[str], str | None]) -> bool:
         where = self._where
         return all(field(path) == value for path, value in where.fields.items()) and not any(
             field(path) == value for path, value in where.unlike
         )
 
 
-def encoded(type_: str, data: Mapping[str, Any]) -> bytes:
-    """One line of a watch."""
+def encode_line(type_: str, data: Mapping[str, Any]) -> bytes:
+    """Returns one line of a watch."""
     return json.dumps({"type": type_, "object": data}, separators=(",", ":")).encode() + b"\n"

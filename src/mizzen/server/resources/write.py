@@ -1,7 +1,7 @@
-"""Objects as people write them out: create, replace, patch and apply, which are one way into the store.
+"""Writes of whole objects: create, replace, patch and apply share one way into the store.
 
-Each says what the whole object is to be. That is decoded strictly, and all that may speak against it is asked: rights,
-names, references, and, within the write itself, a guard. Field managers are kept with it.
+Each results in a desired object. It is decoded strictly, and then checked: rights, names, references, and, within the
+write itself, a guard. Field managers are recorded with it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Conflict, NotFound
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.findings import Context, Warn
@@ -34,12 +35,11 @@ from mizzen.server.admission import (
 from mizzen.server.admission.decode import Draft
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http import warning_headers
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
-from mizzen.server.http.request_bodies import Sent, beside, read_object, read_patch, weight
-from mizzen.server.http.streaming import while_wanted
+from mizzen.server.http.request_bodies import PatchBody, read_object, read_patch, run_in_worker, size_hint
+from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.resources import representation, request_path
-from mizzen.server.versions import registration
 from mizzen.stores.store import Guard
 
 QUERY = ("dryRun", "assume", "fieldManager", "fieldValidation", "includeObject", "pretty", "timeout")
@@ -48,181 +48,232 @@ MERGE, JSON, APPLY = "application/merge-patch+json", "application/json-patch+jso
 PATCHES = (MERGE, JSON, APPLY)
 
 CLIENT_SIDE = "kubectl-client-side-apply"
-"""kubectl when it applies by itself: it leaves out nulls that are in the file."""
-EMPTY = Warn("spec", "what is empty is read as in the file applied last, nulls and all; to say otherwise leave it out")
-"""For all others, who may have meant what they said."""
-OWNERS = Warn("metadata.ownerReferences", "not kept: only controllers make objects that belong to others")
+"""kubectl's client-side apply, which omits nulls of the file."""
+EMPTY_WARNING = Warn(
+    "spec", "empty fields are read as in the last applied file, nulls included; to change one, leave it out"
+)
+"""For all other clients, which may have meant the empty field."""
+OWNERS_WARNING = Warn("metadata.ownerReferences", "ignored: only controllers create objects with owners")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What somebody wants an object to be, in the wire form."""
+class DesiredObject:
+    """An object as the caller wants it, in wire form."""
 
     document: Mapping[str, Any]
     owners: tuple[Manager, ...] | None = None
-    """Who owns which field then; None: whoever writes owns what they change."""
+    """The managers of its fields; None: the writer owns what it changes."""
     warnings: tuple[Warn, ...] = ()
 
 
-Wanted = Callable[[Resource], Wish]
-"""Asked anew of each state of the object that is met."""
+MakeDesired = Callable[[Resource], DesiredObject]
+"""Called again for each state of the object that a retry meets."""
+
+
+class CreateHook(Protocol):
+    async def __call__(
+        self,
+        request: Request,
+        draft: Draft,
+        namespace: str,
+        *,
+        managed: tuple[Mapping[str, Any], ...],
+        dry_run: bool,
+        assumed: frozenset[tuple[str, str]],
+    ) -> Resource: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WriteHooks:
+    """How one kind is written differently from the others; `app.state.write_hooks` has them by kind."""
+
+    create: CreateHook
+    """Creates the object, instead of the store alone."""
+    keep: Callable[[Draft, Resource], Draft]
+    """For an update: the draft with the fields of the stored object that only the plane sets."""
 
 
 async def create(request: Request) -> Response:
     kind, namespace = request_path.kind_of(request), request_path.namespace_of(request)
-    authorization.require_some(
-        request, "write", targets.all_of(kind.name, namespace)
-    )  # before anything they sent is read
+    # Before the body is read.
+    authorization.require_any(request, "write", targets.all_of(kind.name, namespace))
     decode.refuse_internal(kind)
     query = Query(request, *QUERY)
-    return await made(request, kind, Wish(await read_object(request)), query)
+    return await create_object(request, kind, DesiredObject(await read_object(request)), query)
 
 
 async def replace(request: Request) -> Response:
-    await request_path.found(request, "write")
+    await request_path.find_object(request, "write")
     query = Query(request, *QUERY)
-    body = _whole(await read_object(request))
-    return await changed(request, lambda _old: Wish(body), query)
+    body = _whole_object(await read_object(request))
+    return await update_object(request, lambda _old: DesiredObject(body), query)
 
 
 async def patch(request: Request) -> Response:
-    """As its media type says. Only an apply may be of an object that is not there yet."""
+    """Patches as the media type says. Only an apply may create the object."""
     query = Query(request, *QUERY, "force")
-    sent = await _sent_patch(request)
+    sent = await _read_patch(request)
     if sent.media_type == APPLY:
         return await _apply(request, sent, query)
-    await request_path.found(request, "write")
+    await request_path.find_object(request, "write")
     if query.text("force"):
-        raise BadRequest("force is for apply")
-    make = merge_patch.merged if sent.media_type == MERGE else json_patch.patched
-    return await changed(request, lambda old: Wish(_whole(make(old.wire(), sent.body))), query, size=sent.size)
+        raise BadRequest("force is only for apply")
+    make = merge_patch.merge if sent.media_type == MERGE else json_patch.apply_patch
+    return await update_object(
+        request, lambda old: DesiredObject(_whole_object(make(old.wire(), sent.body))), query, size=sent.size
+    )
 
 
-async def made(request: Request, kind: Kind, wish: Wish, query: Query) -> Response:
-    """A new object. AlreadyExists."""
+async def create_object(request: Request, kind: Kind, desired: DesiredObject, query: Query) -> Response:
+    """Creates an object. Raises AlreadyExists."""
     namespace = request_path.namespace_of(request)
-    request_path.tried(request, query)
-    sent = _as_sent(kind, wish.document, namespace)
-    request.state.called = sent.meta.name
+    request_path.mark_dry_run(request, query)
+    sent = _unverified_object(kind, desired.document, namespace)
+    request.state.object_name = sent.meta.name
     actor = request_path.require_write(request, sent)
     await privileged_fields.require_names(request, sent)
-    plane = plane_of(request)
-    form, by = representation.of(request, kind, query), field_managers.name_of(request, query.text("fieldManager"))
-    draft = await _decoded(request, kind, wish.document, query, namespace=namespace)
-    draft = privileged_fields.marked(request, kind, draft, namespace)
-    new = decode.created(kind, draft, namespace, actor)
+    context = context_of(request)
+    form = representation.negotiate(request, kind, query)
+    by = field_managers.manager_name(request, query.text("fieldManager"))
+    draft = await _decode(request, kind, desired.document, query, namespace=namespace)
+    draft = privileged_fields.with_trust(request, kind, draft, namespace)
+    new = decode.build_new(kind, draft, namespace, actor)
     privileged_fields.require(request, new)
-    new = await _managed(request, wish, None, new, by)
-    odd = await while_wanted(request, _examined(plane, new, query))
-    stored = await _created(request, plane, draft, new, query)
+    new = await _with_managers(request, desired, None, new, by)
+    odd = await run_while_connected(request, _check_references(context, new, query))
+    stored = await _create(request, kind, draft, new, query)
     location = {"Location": f"{_collection(request)}/{stored.meta.name}"}
-    told = (*draft.warnings, *_disowned(wish.document), *odd)
-    return warning_headers.attach(JSONResponse(form.single(stored.wire()), 201, headers=location), told)
+    warnings = (*draft.warnings, *_owner_warnings(desired.document), *odd)
+    return warning_headers.attach(JSONResponse(form.render(stored.wire()), 201, headers=location), warnings)
 
 
-async def changed(
+async def update_object(
     request: Request,
-    wanted: Wanted,
+    make_desired: MakeDesired,
     query: Query,
     show: Callable[[Resource], dict[str, Any]] | None = None,
     *,
     size: int = 0,
 ) -> Response:
-    """The object of the path, changed. Conflict, also when what is wanted names a state that is not the present one.
+    """Updates the object of the path. Raises Conflict, also if the desired object names an outdated state.
 
-    `size`: bytes that `wanted` works on beside the object itself.
+    `size`: bytes that `make_desired` works on in addition to the object itself.
     """
-    plane, kind = plane_of(request), request_path.kind_of(request)
-    dry_run = request_path.tried(request, query)
-    form, by = representation.of(request, kind, query), field_managers.name_of(request, query.text("fieldManager"))
+    context, kind = context_of(request), request_path.kind_of(request)
+    request_path.mark_dry_run(request, query)
+    form = representation.negotiate(request, kind, query)
+    by = field_managers.manager_name(request, query.text("fieldManager"))
     while True:
-        old = await plane.store.get(request_path.ref_of(request))
+        old = await context.store.get(request_path.ref_of(request))
         actor = request_path.require_write(request, old, old)
-        wish = await beside(request, size + weight(old.spec), partial(wanted, old))
-        draft = await _decoded(request, kind, wish.document, query, namespace=old.meta.namespace, name=old.meta.name)
+        desired = await run_in_worker(request, size + size_hint(old.spec), partial(make_desired, old))
+        draft = await _decode(request, kind, desired.document, query, namespace=old.meta.namespace, name=old.meta.name)
         _refuse_stale(draft, old)
-        said = registration.kept(draft, old) if kind is registration.KIND else draft
-        said = privileged_fields.marked(request, kind, said, old.meta.namespace, old)
-        new = decode.updated(kind, said, old, actor)
-        await privileged_fields.require_names(request, new)
-        request_path.require_write(request, new, old)
-        privileged_fields.require(request, new, old)
-        new = await _managed(request, wish, old, new, by)
-        odd = await while_wanted(request, _examined(plane, new, query))
-        if decode.same(old.spec, new.spec):
-            odd = ()  # was told when it was written
-        guard = update_guards.guard(old, new)
-        if dry_run:
-            await check(plane, guard)
-            stored = _as_it_would_be(old, new)
-        else:
-            try:
-                stored = await plane.store.update(new, actor.name, guard=guard)
-            except Conflict:
-                # Somebody wrote between our read and our write. Writing without a check would undo what a controller
-                # did to the finalizers; so look again. A draft that names its version is refused above.
-                if (await plane.store.get(old.ref)).meta.resource_version == old.meta.resource_version:
-                    raise  # nobody did: it was the guard
-                continue
-        body = show(stored) if show is not None else form.single(stored.wire())
-        told = (*wish.warnings, *draft.warnings, *_disowned(wish.document, old), *odd)
-        return warning_headers.attach(JSONResponse(body), told)
+        new = await _admit_update(request, kind, draft, old)
+        new = await _with_managers(request, desired, old, new, by)
+        odd = await run_while_connected(request, _check_references(context, new, query))
+        if decode.is_same(old.spec, new.spec):
+            odd = ()  # the caller got these warnings when the spec was written
+        stored = await _update(context, actor, old, new, dry_run=query.dry_run())
+        if stored is None:
+            continue
+        body = show(stored) if show is not None else form.render(stored.wire())
+        warnings = (*desired.warnings, *draft.warnings, *_owner_warnings(desired.document, old), *odd)
+        return warning_headers.attach(JSONResponse(body), warnings)
 
 
-async def check(plane: Plane, guard: Guard | None) -> None:
-    """For a change that is only tried."""
+async def _admit_update(request: Request, kind: Kind, draft: Draft, old: Resource) -> Resource:
+    """The object as the draft changes it, if the caller may change it that way."""
+    hooks = _hooks_of(request, kind)
+    kept = draft if hooks is None else hooks.keep(draft, old)
+    kept = privileged_fields.with_trust(request, kind, kept, old.meta.namespace, old)
+    new = decode.build_update(kind, kept, old, authorization.actor_of(request))
+    await privileged_fields.require_names(request, new)
+    request_path.require_write(request, new, old)
+    privileged_fields.require(request, new, old)
+    return new
+
+
+async def _update(
+    context: ServerContext, actor: Actor, old: Resource, new: Resource, *, dry_run: bool
+) -> Resource | None:
+    """The stored object; None if another writer changed it since it was read, and the caller has to read it again.
+
+    Writing over that change could undo what a controller did to the finalizers.
+    """
+    guard = update_guards.guard_for(old, new)
+    if dry_run:
+        await check_guard(context, guard)
+        return _preview(old, new)
+    try:
+        return await context.store.update(new, actor.name, guard=guard)
+    except Conflict:
+        if (await context.store.get(old.ref)).meta.resource_version == old.meta.resource_version:
+            raise  # no other writer: the guard refused
+        return None
+
+
+def _hooks_of(request: Request, kind: Kind) -> WriteHooks | None:
+    hooks: Mapping[str, WriteHooks] = request.app.state.write_hooks
+    return hooks.get(kind.name)
+
+
+async def check_guard(context: ServerContext, guard: Guard | None) -> None:
+    """For a dry run."""
     if guard is not None:
-        async with plane.store.snapshot() as moment:
+        async with context.store.snapshot() as moment:
             await moment.check(guard)
 
 
-async def _apply(request: Request, sent: Sent, query: Query) -> Response:
+async def _apply(request: Request, sent: PatchBody, query: Query) -> Response:
     kind = request_path.kind_of(request)
     by = query.text("fieldManager")
     if not by:
-        raise BadRequest("an apply needs fieldManager: who owns what is applied", hint="?fieldManager=<your tool>")
-    by = field_managers.name_of(request, by)
-    force, now = query.flag("force"), plane_of(request).now
-    document = _object(sent.body)
+        raise BadRequest("apply needs fieldManager: the owner of the applied fields", hint="?fieldManager=<your tool>")
+    by = field_managers.manager_name(request, by)
+    force, now = query.flag("force"), context_of(request).now
+    document = _require_object(sent.body)
     named = {**document, "metadata": {**_metadata(document), "name": request.path_params["name"]}}
 
-    def wanted(old: Resource | None) -> Wish:
-        whole, owners = field_managers.applied(old, named if old is None else document, by, now(), force=force)
-        return Wish(whole, owners)
+    def make_desired(old: Resource | None) -> DesiredObject:
+        whole, owners = field_managers.apply(old, named if old is None else document, by, now(), force=force)
+        return DesiredObject(whole, owners)
 
     while True:
         try:
-            await request_path.found(request, "write")
+            await request_path.find_object(request, "write")
         except NotFound:
             if _metadata(document).get("resourceVersion"):
                 raise
         else:
-            return await changed(request, wanted, query, size=sent.size)
+            return await update_object(request, make_desired, query, size=sent.size)
         _refuse_other_name(request, document)
         try:
-            return await made(request, kind, await beside(request, sent.size, partial(wanted, None)), query)
+            desired = await run_in_worker(request, sent.size, partial(make_desired, None))
+            return await create_object(request, kind, desired, query)
         except Conflict:
-            # Somebody else made it meanwhile: then it is changed.
-            await request_path.found(request, "write")
+            # Another caller created it meanwhile: then update it.
+            await request_path.find_object(request, "write")
 
 
-async def _sent_patch(request: Request) -> Sent:
-    authorization.require_some(request, "write", targets.named(request_path.ref_of(request)))  # before anything is read
+async def _read_patch(request: Request) -> PatchBody:
+    # Before the body is read.
+    authorization.require_any(request, "write", targets.by_name(request_path.ref_of(request)))
     decode.refuse_internal(request_path.kind_of(request))
     return await read_patch(request, PATCHES)
 
 
-def _whole(document: Any) -> Mapping[str, Any]:
-    """What is said of the whole object: finalizers that are not in it are taken away, but for ours."""
-    metadata = _object(document).get("metadata")
+def _whole_object(document: Any) -> Mapping[str, Any]:
+    """For a document of the whole object: finalizers that are not in it are removed, except ours."""
+    metadata = _require_object(document).get("metadata")
     if not isinstance(metadata, Mapping) or metadata.get("finalizers") is not None:
-        return _object(document)
+        return _require_object(document)
     return {**document, "metadata": {**metadata, "finalizers": []}}
 
 
-def _object(document: Any) -> Mapping[str, Any]:
+def _require_object(document: Any) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
-        raise BadRequest("what the patch makes is no object")
+        raise BadRequest("the result is not an object")
     return document
 
 
@@ -231,11 +282,11 @@ def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
-def _disowned(document: Mapping[str, Any], old: Resource | None = None) -> tuple[Warn, ...]:
-    """A word to who names owners; not to who sends back what they got."""
+def _owner_warnings(document: Mapping[str, Any], old: Resource | None = None) -> tuple[Warn, ...]:
+    """Warns a caller that sets owners, unless they only send back what they got."""
     said = _metadata(document).get("ownerReferences")
     kept = [] if old is None else [owner.wire() for owner in old.meta.owners]
-    return () if not said or decode.same(said, kept) else (OWNERS,)
+    return () if not said or decode.is_same(said, kept) else (OWNERS_WARNING,)
 
 
 def _refuse_other_name(request: Request, document: Mapping[str, Any]) -> None:
@@ -248,60 +299,63 @@ def _refuse_stale(draft: Draft, old: Resource) -> None:
     if draft.resource_version not in ("", old.meta.resource_version):
         raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
     if draft.uid not in ("", old.meta.uid):
-        raise Conflict(f"{old.ref} is another object than the one that was read", hint="read it again")
+        raise Conflict(f"{old.ref} is not the object that was read: its uid differs", hint="read it again")
 
 
-async def _created(request: Request, plane: Plane, draft: Draft, new: Resource, query: Query) -> Resource:
-    if new.kind == registration.KIND.name:
-        return await registration.register(
+async def _create(request: Request, kind: Kind, draft: Draft, new: Resource, query: Query) -> Resource:
+    context, hooks = context_of(request), _hooks_of(request, kind)
+    if hooks is not None:
+        return await hooks.create(
             request, draft, new.meta.namespace, managed=new.meta.managed, dry_run=query.dry_run(),
-            assumed=query.assumed(),
+            assumed=query.list_assumed(),
         )  # fmt: skip
-    guard = create_guards.admits(new)
+    guard = create_guards.guard_for(new)
     if not query.dry_run():
-        return await plane.store.create(new, authorization.actor_of(request).name, guard=guard)
-    await check(plane, namespaced_store.stands(new.meta.namespace))
-    await check(plane, create_guards.absent(new.ref))
-    await check(plane, guard)
+        return await context.store.create(new, authorization.actor_of(request).name, guard=guard)
+    await check_guard(context, namespaced_store.require_active(new.meta.namespace))
+    await check_guard(context, create_guards.require_absent(new.ref))
+    await check_guard(context, guard)
     return new
 
 
-def _as_it_would_be(old: Resource, new: Resource) -> Resource:
-    generation = old.meta.generation + (not decode.same(old.spec, new.spec))
+def _preview(old: Resource, new: Resource) -> Resource:
+    generation = old.meta.generation + (not decode.is_same(old.spec, new.spec))
     return dataclasses.replace(new, meta=dataclasses.replace(new.meta, generation=generation))
 
 
-async def _examined(plane: Plane, resource: Resource, query: Query) -> tuple[Warn, ...]:
-    findings = await reference_checks.examine(plane, resource, query.assumed())
+async def _check_references(context: ServerContext, resource: Resource, query: Query) -> tuple[Warn, ...]:
+    findings = await reference_checks.examine(context, resource, query.list_assumed())
     reference_checks.refuse(resource, findings)
     return findings.warnings
 
 
-async def _decoded(
+async def _decode(
     request: Request, kind: Kind, body: Mapping[str, Any], query: Query, *, namespace: str, name: str | None = None
 ) -> Draft:
-    known = Context(capabilities=plane_of(request).capabilities)
-    strictness = field_validation.of(query)
-    draft = await beside(
+    known = Context(capabilities=context_of(request).capabilities)
+    strictness = field_validation.strictness_of(query)
+    draft = await run_in_worker(
         request,
-        weight(body),
+        size_hint(body),
         lambda: field_validation.decode(strictness, kind, body, namespace=namespace, name=name, known=known),
     )
     if not draft.restored or query.text("fieldManager") == CLIENT_SIDE:
         return draft
-    return dataclasses.replace(draft, warnings=(*draft.warnings, EMPTY))
+    return dataclasses.replace(draft, warnings=(*draft.warnings, EMPTY_WARNING))
 
 
-async def _managed(request: Request, wish: Wish, old: Resource | None, new: Resource, by: str) -> Resource:
-    """With who owns what, as is wished or as follows from the change."""
-    owners, now = wish.owners, plane_of(request).now()
+async def _with_managers(
+    request: Request, desired: DesiredObject, old: Resource | None, new: Resource, by: str
+) -> Resource:
+    """Returns `new` with the desired managers, or those that follow from the change."""
+    owners, now = desired.owners, context_of(request).now()
     if owners is not None:
-        return await beside(request, weight(new.spec), lambda: field_managers.with_managers(new, owners))
-    return await beside(request, weight(new.spec), lambda: field_managers.after_update(old, new, by, now))
+        return await run_in_worker(request, size_hint(new.spec), lambda: field_managers.with_managers(new, owners))
+    return await run_in_worker(request, size_hint(new.spec), lambda: field_managers.record_update(old, new, by, now))
 
 
-def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
-    """For the decision whether it may be sent at all: what it says, whether or not that makes sense."""
+def _unverified_object(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
+    """Returns the object before validation, for the decision whether the caller may write it at all."""
     spec, name = body.get("spec"), _metadata(body).get("name")
     return Resource(
         kind.name, Meta(name if isinstance(name, str) else "", namespace), spec if isinstance(spec, Mapping) else {}
@@ -309,6 +363,6 @@ def _as_sent(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
 
 
 def _collection(request: Request) -> str:
-    """The path of the list that the object is in."""
+    """Returns the path of the object's collection."""
     path = request.url.path
     return path.rpartition("/")[0] if "name" in request.path_params else path

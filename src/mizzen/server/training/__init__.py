@@ -1,4 +1,4 @@
-"""Routes of training jobs: starting them, finding them, their logs and their checkpoints.
+"""Routes for training jobs: starting and finding them, their logs and their checkpoints.
 
 Deciding what runs is in `controllers.training`.
 """

@@ -1,6 +1,6 @@
-"""GET …/train/{version}/{job}/logs: what the replicas of a job set print, each line with the name of its replica.
+"""GET …/train/{version}/{job}/logs: the output of a job set's replicas, each line with the name of its replica.
 
-While it runs and long after: `runs/logs.py` reads the files that are still here, and those that are in Blobs by now.
+It works while the job runs and long after: `runs/logs.py` reads local files and those already in the blob store.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from mizzen.kinds.schema.findings import suggestion
 from mizzen.kinds.text import durations
 from mizzen.runs import logs
 from mizzen.runs.paths import JobPlace
-from mizzen.server.http.context import Plane
+from mizzen.server.http.context import ServerContext
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import closing
+from mizzen.server.http.streaming import aclose_on_exit
 from mizzen.server.training import job_lookup
-from mizzen.server.training.job_lookup import Known
+from mizzen.server.training.job_lookup import JobIdentity
 
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 REPLICA = re.compile(r"[a-z]{1,20}-[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class JobLogQuery:
     follow: bool = False
     tail: int | None = None
     since: float | None = None
@@ -39,37 +39,39 @@ class Wish:
     def of(cls, query: Query, now: datetime) -> Self:
         replica = query.text("replica")
         if replica and not REPLICA.fullmatch(replica):
-            raise BadRequest(f"replica={replica[:40]!r}: no such replica", hint="write it like worker-0")
-        return cls(query.flag("follow"), query.number("tail"), _since(query, now), replica)
+            raise BadRequest(
+                f"replica={replica[:40]!r} is not a valid replica name", hint="expected a name such as worker-0"
+            )
+        return cls(query.flag("follow"), query.number("tail"), _parse_since(query, now), replica)
 
 
-def _since(query: Query, now: datetime) -> float | None:
-    """A time, or how long ago: 10m, or 600 for as many seconds."""
+def _parse_since(query: Query, now: datetime) -> float | None:
+    """A time, or an age: 10m, or 600 for seconds."""
     text = query.text("since")
     if not text:
         return None
     if _SECONDS.fullmatch(text):
         return now.timestamp() - float(text)
-    if durations.WRITTEN.fullmatch(text):
+    if durations.PATTERN.fullmatch(text):
         return (now - timedelta(seconds=durations.seconds(text))).timestamp()
     time = query.time("since")
     return time.timestamp() if time is not None else None
 
 
-async def lines(plane: Plane, known: Known, wish: Wish) -> AsyncGenerator[bytes, None]:
-    """Blocks of whole lines. Following ends when the job set has, and all that it printed was given."""
-    ended = asyncio.ensure_future(_ended(plane, known) if wish.follow else _now())
+async def stream_lines(context: ServerContext, job: JobIdentity, query: JobLogQuery) -> AsyncGenerator[bytes, None]:
+    """Blocks of whole lines. With follow, it ends when the job set has ended and all its output was sent."""
+    ended = asyncio.ensure_future(_wait_ended(context, job) if query.follow else _return_at_once())
     try:
-        told = logs.lines(
-            plane.blobs.documents,
-            plane.blobs,
-            JobPlace(plane.data_dir, known.uid),
-            replicas=[wish.replica] if wish.replica else None,
-            tail=wish.tail,
-            since=wish.since,
-            follow=lambda: wish.follow and not ended.done(),
+        output = logs.lines(
+            context.blobs.documents,
+            context.blobs,
+            JobPlace(context.data_dir, job.uid),
+            replicas=[query.replica] if query.replica else None,
+            tail=query.tail,
+            since=query.since,
+            follow=lambda: query.follow and not ended.done(),
         )
-        async with closing(told) as blocks:
+        async with aclose_on_exit(output) as blocks:
             async for block in blocks:
                 yield block
     finally:
@@ -77,19 +79,19 @@ async def lines(plane: Plane, known: Known, wish: Wish) -> AsyncGenerator[bytes,
         await asyncio.gather(ended, return_exceptions=True)
 
 
-def refuse_unknown_replica(known: Known, replica: str) -> None:
-    """NotFound. What a job set was whose object is gone, nobody knows any more."""
-    if not replica or known.job is None:
+def refuse_unknown_replica(job: JobIdentity, replica: str) -> None:
+    """Raises NotFound. The replicas of a job set whose object is deleted are unknown, so any name passes."""
+    if not replica or job.job is None:
         return
-    names = job_lookup.replicas(known.job)
+    names = job_lookup.replica_names(job.job)
     if names and replica not in names:
-        raise NotFound(f"{known.ref} has no replica '{replica}'", hint=suggestion(replica, names, "replicas"))
+        raise NotFound(f"{job.ref} has no replica '{replica}'", hint=suggestion(replica, names, "replicas"))
 
 
-async def _ended(plane: Plane, known: Known) -> None:
+async def _wait_ended(context: ServerContext, known: JobIdentity) -> None:
     if known.job is not None:
-        await job_lookup.until_ended(plane.store, known.job)
+        await job_lookup.wait_ended(context.store, known.job)
 
 
-async def _now() -> None:
+async def _return_at_once() -> None:
     pass

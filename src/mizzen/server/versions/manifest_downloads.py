@@ -1,8 +1,7 @@
-"""Archives that manifests name, fetched by the plane and registered as versions: one at a time for each InferenceModel.
+"""Downloads archives that manifests name and registers them as versions: one at a time for each InferenceModel.
 
-A download goes on where it broke off, several times, before it counts as failed (`blobs/ingest/download.py`); one
-that failed is begun again after a while, ever more rarely. What is fetched is compared with its sha256 before
-anything is kept.
+An interrupted download resumes several times before it counts as failed (`blobs/ingest/download.py`). A failed one
+restarts after a growing pause. The sha256 of a download is verified before anything is kept.
 """
 
 from __future__ import annotations
@@ -19,17 +18,17 @@ from mizzen.blobs.ingest import download
 from mizzen.blobs.ingest.spool import Spool
 from mizzen.errors import AlreadyExists, Forbidden, MizzenError
 from mizzen.kinds import catalog
-from mizzen.kinds.rules.archive_progress import Progress
+from mizzen.kinds.rules.archive_progress import FetchProgress
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, ModelFile
 from mizzen.reconcile.controller import find
 from mizzen.server.admission import create_guards, decode
 from mizzen.server.auth.authentication import ADMIN
-from mizzen.server.http.context import Plane
+from mizzen.server.http.context import ServerContext
 from mizzen.server.models import views
 from mizzen.server.versions import framework_detection, ingest, registration, requirements, routes, sources
-from mizzen.server.versions.ingest import Gathered
-from mizzen.server.versions.sources import Download, LocalFiles, Said
+from mizzen.server.versions.ingest import IngestedFiles
+from mizzen.server.versions.sources import Download, LocalFiles, VersionOptions
 
 FIRST_PAUSE: Final = 10.0
 LONGEST_PAUSE: Final = 600.0
@@ -38,64 +37,64 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Fetch:
-    """What one InferenceModel waits for."""
+class _ManifestDownload:
+    """The download that one InferenceModel waits for."""
 
     entry: ModelFile
-    said: Said
-    by: str
+    options: VersionOptions
+    author: str
     failure: str = ""
     spool: Spool | None = None
     task: asyncio.Task[None] | None = field(default=None, compare=False)
 
-    def same(self, other: _Fetch) -> bool:
-        return (self.entry, self.said, self.by) == (other.entry, other.said, other.by)
+    def is_same(self, other: _ManifestDownload) -> bool:
+        return (self.entry, self.options, self.author) == (other.entry, other.options, other.author)
 
 
-class Fetches:
-    """A `Fetching`, within a running loop."""
+class ManifestDownloads:
+    """Implements `Fetching` on the running event loop."""
 
     def __init__(
-        self, plane: Callable[[], Plane], changed: Callable[[Ref], None], *, first_pause: float = FIRST_PAUSE
+        self, context: Callable[[], ServerContext], changed: Callable[[Ref], None], *, first_pause: float = FIRST_PAUSE
     ) -> None:
-        """`changed` is called with the InferenceModel whose progress is another."""
-        self._plane = plane
+        """`changed` is called with each InferenceModel whose progress changed."""
+        self._context = context
         self._changed = changed
         self._first_pause = first_pause
-        self._fetches: dict[Ref, _Fetch] = {}
+        self._downloads: dict[Ref, _ManifestDownload] = {}
 
-    def look(self, resource: Resource, spec: InferenceModelSpec, entry: ModelFile) -> Progress:
-        said = Said({"framework": spec.framework_type} if spec.framework_type else {})
-        wanted = _Fetch(entry, said, resource.meta.annotations.get(ACTOR_ANNOTATION, ""))
-        fetch = self._fetches.get(resource.ref)
-        if fetch is None or not fetch.same(wanted) or (fetch.task is not None and fetch.task.done()):
+    def look(self, resource: Resource, spec: InferenceModelSpec, entry: ModelFile) -> FetchProgress:
+        options = VersionOptions({"framework": spec.framework_type} if spec.framework_type else {})
+        wanted = _ManifestDownload(entry, options, resource.meta.annotations.get(ACTOR_ANNOTATION, ""))
+        fetch = self._downloads.get(resource.ref)
+        if fetch is None or not fetch.is_same(wanted) or (fetch.task is not None and fetch.task.done()):
             self.forget(resource.ref)
-            fetch = self._fetches[resource.ref] = wanted
+            fetch = self._downloads[resource.ref] = wanted
             model = Ref("Model", spec.model_name, resource.meta.namespace)
             fetch.task = asyncio.create_task(self._run(fetch, resource.ref, model))
-        url = download.shown(entry.download_url)
+        url = download.redact_url(entry.download_url)
         if fetch.failure:
-            return Progress("failed", f"version {entry.version}: {fetch.failure}")
+            return FetchProgress("failed", f"version {entry.version}: {fetch.failure}")
         come = f", {fetch.spool.size / 2**20:.0f} MiB so far" if fetch.spool is not None and fetch.spool.size else ""
-        return Progress("fetching", f"version {entry.version} is being fetched from {url}{come}")
+        return FetchProgress("fetching", f"downloading version {entry.version} from {url}{come}")
 
     def forget(self, ref: Ref) -> None:
-        fetch = self._fetches.pop(ref, None)
+        fetch = self._downloads.pop(ref, None)
         if fetch is not None and fetch.task is not None:
             fetch.task.cancel()
 
     async def close(self) -> None:
-        tasks = [fetch.task for fetch in self._fetches.values() if fetch.task is not None]
-        for ref in tuple(self._fetches):
+        tasks = [fetch.task for fetch in self._downloads.values() if fetch.task is not None]
+        for ref in tuple(self._downloads):
             self.forget(ref)
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run(self, fetch: _Fetch, ref: Ref, model: Ref) -> None:
+    async def _run(self, fetch: _ManifestDownload, ref: Ref, model: Ref) -> None:
         pause = self._first_pause
         while True:
             try:
-                await self._once(fetch, model)
+                await self._download_once(fetch, model)
             except MizzenError as error:
                 log.warning("%s: version %s: %s", ref, fetch.entry.version, error)
                 fetch.failure = error.message
@@ -108,28 +107,28 @@ class Fetches:
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
-    async def _once(self, fetch: _Fetch, model: Ref) -> None:
-        plane, entry = self._plane(), fetch.entry
-        actor = ADMIN if fetch.by == ADMIN.name else Actor(fetch.by)
-        gathered = await self._gathered(plane, fetch, actor)
-        owner = await _model(plane, model, fetch.said, actor)
+    async def _download_once(self, fetch: _ManifestDownload, model: Ref) -> None:
+        context, entry = self._context(), fetch.entry
+        actor = ADMIN if fetch.author == ADMIN.name else Actor(fetch.author)
+        ingested = await self._fetch_files(context, fetch, actor)
+        owner = await _find_or_create_model(context, model, fetch.options, actor)
         framework, entrypoint = await asyncio.to_thread(
-            framework_detection.recognised, fetch.said, gathered.entries, plane.blobs.path, owner.spec.get("framework"),
-            plane.default_framework,
+            framework_detection.detect, fetch.options, ingested.entries, context.blobs.path,
+            owner.spec.get("framework"), context.default_framework,
         )  # fmt: skip
-        said = await asyncio.to_thread(requirements.completed, fetch.said, gathered.entries, plane.blobs.path)
-        # Who wrote the manifest had to be one who may vouch for code (`server/admission/privileged_fields.py`).
-        new = routes.New(
-            model, gathered, said, framework, entrypoint, actor, trusted=True, capabilities=plane.capabilities,
-            now=plane.now(),
+        options = await asyncio.to_thread(requirements.complete, fetch.options, ingested.entries, context.blobs.path)
+        # Writing the manifest required the right to trust code (`server/admission/privileged_fields.py`).
+        new = routes.UnnumberedVersion(
+            model, ingested, options, framework, entrypoint, actor, trusted=True, capabilities=context.capabilities,
+            now=context.now(),
         )  # fmt: skip
         try:
-            await registration.add(plane, new.resource(entry.version), actor)
+            await registration.add(context, new.resource(entry.version), actor)
         except AlreadyExists:
-            log.info("%s has a version %s by now", model, entry.version)
+            log.info("%s already has version %s", model, entry.version)
 
-    async def _gathered(self, plane: Plane, fetch: _Fetch, actor: Actor) -> Gathered:
-        def began(spool: Spool) -> None:
+    async def _fetch_files(self, context: ServerContext, fetch: _ManifestDownload, actor: Actor) -> IngestedFiles:
+        def on_start(spool: Spool) -> None:
             fetch.spool = spool
 
         entry = fetch.entry
@@ -137,22 +136,22 @@ class Fetches:
         source, _ = sources.decode(body | ({"sha256sum": entry.sha256sum} if entry.sha256sum else {}), {})
         match source:
             case Download():
-                return await ingest.downloaded(plane, source, actor, None, began)
+                return await ingest.ingest_download(context, source, actor, None, on_start)
             case LocalFiles() if actor.admin:
-                return await in_thread(ingest.local, plane, source, None)
-        raise Forbidden("only an admin may name files of the plane's machine")
+                return await in_thread(ingest.ingest_local, context, source, None)
+        raise Forbidden("only an admin may name files on the plane's machine")
 
 
-async def _model(plane: Plane, ref: Ref, said: Said, actor: Actor) -> Resource:
-    """Made when it is absent."""
-    there = await find(plane.store, ref)
+async def _find_or_create_model(context: ServerContext, ref: Ref, options: VersionOptions, actor: Actor) -> Resource:
+    """The model; created if it is absent."""
+    there = await find(context.store, ref)
     if there is not None:
         return there
     kind = catalog.BY_NAME["Model"]
-    spec = {"framework": said.framework} if said.framework else {}
-    draft = decode.decode(kind, views.manifest(kind.name, ref, spec), namespace=ref.namespace)
-    new = decode.created(kind, draft, ref.namespace, actor)
+    spec = {"framework": options.framework} if options.framework else {}
+    draft = decode.decode(kind, views.build_manifest(kind.name, ref, spec), namespace=ref.namespace)
+    new = decode.build_new(kind, draft, ref.namespace, actor)
     try:
-        return await plane.store.create(new, actor.name, guard=create_guards.admits(new))
+        return await context.store.create(new, actor.name, guard=create_guards.guard_for(new))
     except AlreadyExists:
-        return await plane.store.get(ref)
+        return await context.store.get(ref)

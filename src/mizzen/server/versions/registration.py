@@ -1,8 +1,8 @@
-"""How a version comes to be: the same through both doors, /apis and /model.
+"""Registration of versions, shared by the /apis and /model APIs.
 
-Some of its spec is the plane's to say: who brought it, and whether its files may be unpickled. What people send there
-is not read, so that they can send back what they got. Where its files are from is said only of what the plane fetched
-itself: so /model says it, and who writes a version out in full cannot.
+The plane sets some spec fields: who created the version, and whether its files may be unpickled. It ignores what
+callers send there, so that they can send back what they read. Only the plane records the origin of files, and only of
+those it fetched itself: the /model API can set it, a version written out in full cannot.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
-from mizzen.kinds.text.versions import given_version, normal_version
+from mizzen.kinds.text.versions import check_new_version, normal_version
 from mizzen.server.admission import create_guards, decode, field_managers, model_family
 from mizzen.server.admission.decode import Draft
 from mizzen.server.auth import authorization, targets
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.versions import ingest
 from mizzen.stores.store import Guard, Store
 
@@ -38,107 +38,109 @@ async def register(
     dry_run: bool = False,
     assumed: frozenset[tuple[str, str]] = frozenset(),
 ) -> Resource:
-    """Make the version that somebody wrote out in full. Invalid when its model or its files are not here.
+    """Create the version that a caller wrote out in full. Raises Invalid if its model or its files are absent.
 
-    AlreadyExists also for one that is equal: in the conventions of Kubernetes a creation never finds its object there,
-    and who sends a file again replaces. `managed`: who owns what of it. `assumed`: as in `references.examine`.
+    Raises AlreadyExists even for an equal version: by Kubernetes convention a create never meets an existing object,
+    and a client that sends a file again replaces it. `managed`: the field managers. `assumed`: as in
+    `reference_checks.examine`.
     """
-    plane, actor = plane_of(request), authorization.actor_of(request)
+    context, actor = context_of(request), authorization.actor_of(request)
     model = Ref("Model", draft.spec["modelName"], namespace)
-    version = admitted(draft, namespace, actor, trusted=may_trust(request, model))
+    version = build_version(draft, namespace, actor, trusted=may_trust(request, model))
     version = replace(version, meta=replace(version.meta, managed=managed))
-    faults = (*_claims(draft.spec, model), *await _missing_files(plane, model, actor, draft.spec))
+    faults = (*_provenance_faults(draft.spec, model), *await _find_missing_files(context, model, actor, draft.spec))
     try:
-        given_version(draft.spec["version"])
+        check_new_version(draft.spec["version"])
     except ValueError as error:
         faults = (Fault("spec.version", str(error)), *faults)
-    there = await _is_there(plane.store, model)
+    there = await _exists(context.store, model)
     if not there and (model.kind, model.name) not in assumed:
         faults = (Fault("spec.modelName", f"{model} does not exist"), *faults)
     if faults:
         raise Invalid.of(str(version.ref), faults)
     if not dry_run:
-        return await add(plane, version, actor)
-    async with plane.store.snapshot() as moment:
-        await moment.check(create_guards.absent(version.ref))
+        return await add(context, version, actor)
+    async with context.store.snapshot() as moment:
+        await moment.check(create_guards.require_absent(version.ref))
         if there:
-            await moment.check(_guard(version))
+            await moment.check(_model_guard(version))
     return version
 
 
 def may_trust(request: Request, model: Ref) -> bool:
-    """May what this caller brings run when it is loaded? Only whoever administers the model decides that."""
-    return authorization.may(request, "admin", targets.model(model))
+    """Whether code from this caller may run when it is loaded. Only admins of the model may decide that."""
+    return authorization.is_allowed(request, "admin", targets.model(model))
 
 
-def admitted(draft: Draft, namespace: str, actor: Actor, *, trusted: bool) -> Resource:
-    """The version as it is to be kept."""
-    spec = _decided(draft.spec, actor.name, lambda _path: trusted)
-    return decode.created(KIND, replace(draft, spec=spec), namespace, actor)
+def build_version(draft: Draft, namespace: str, actor: Actor, *, trusted: bool) -> Resource:
+    """The version as it will be stored."""
+    spec = _with_decided_fields(draft.spec, actor.name, lambda _path: trusted)
+    return decode.build_new(KIND, replace(draft, spec=spec), namespace, actor)
 
 
-def kept(draft: Draft, old: Resource) -> Draft:
-    """For an update: what the plane said at first stays said."""
+def keep_decided_fields(draft: Draft, old: Resource) -> Draft:
+    """For an update: fields that the plane set at registration keep their values."""
     stored = old.spec.get("artifacts")
     trusted = {
         artifact["path"]: artifact.get("trusted") is True
         for artifact in (stored if isinstance(stored, list) else ())
         if isinstance(artifact, Mapping) and isinstance(artifact.get("path"), str)
     }
-    spec = _decided(draft.spec, old.spec.get("createdBy", ""), lambda path: trusted.get(path, False))
+    spec = _with_decided_fields(draft.spec, old.spec.get("createdBy", ""), lambda path: trusted.get(path, False))
     return replace(draft, spec=spec)
 
 
 def is_trusted(version: Resource) -> bool:
-    """Has somebody vouched for all its files?"""
+    """Whether all its files are trusted."""
     artifacts = version.spec.get("artifacts") or ()
     return bool(artifacts) and all(artifact.get("trusted") is True for artifact in artifacts)
 
 
-async def trust(plane: Plane, ref: Ref, actor: Actor) -> Resource:
-    """Let what is in a version run when it is loaded, from now on; `actor` vouches for it. Conflict without files."""
+async def trust(context: ServerContext, ref: Ref, actor: Actor) -> Resource:
+    """Allow the code in a version to run when it is loaded; `actor` vouches for it. Raises Conflict without files."""
     while True:
-        old = await plane.store.get(ref)
+        old = await context.store.get(ref)
         model_family.refuse_deleting(old)
         if is_trusted(old):
             return old
         if not old.spec.get("artifacts"):
-            raise Conflict(f"{ref} has no files that could be trusted")
-        spec = _decided(old.spec, old.spec.get("createdBy", ""), lambda _path: True)
+            raise Conflict(f"{ref} has no files to trust")
+        spec = _with_decided_fields(old.spec, old.spec.get("createdBy", ""), lambda _path: True)
         meta = replace(old.meta, annotations={**old.meta.annotations, ACTOR_ANNOTATION: actor.name})
         try:
-            new = field_managers.by_plane(old, replace(old, meta=meta, spec=spec), plane.now())
-            return await plane.store.update(new, actor.name)
+            new = field_managers.record_plane_update(old, replace(old, meta=meta, spec=spec), context.now())
+            return await context.store.update(new, actor.name)
         except Conflict:
             continue
 
 
-async def add(plane: Plane, version: Resource, actor: Actor) -> Resource:
-    """Create it, counted when it is a number. AlreadyExists; Conflict while its model is being deleted."""
-    await hold(plane, version)
+async def add(context: ServerContext, version: Resource, actor: Actor) -> Resource:
+    """Create it; a number raises the highest. Raises AlreadyExists, and Conflict while its model is being deleted."""
+    await hold_files(context, version)
     model, number = model_of(version), model_family.version_of(version)
     if number.isdecimal():
-        await _raise_highest(plane.store, model, lambda highest: max(highest, int(number)), actor)
-    return await _create(plane.store, version, actor)
+        await _raise_highest(context.store, model, lambda highest: max(highest, int(number)), actor)
+    return await _create(context.store, version, actor)
 
 
-async def add_next(plane: Plane, model: Ref, numbered: Callable[[str], Resource], actor: Actor) -> Resource:
+async def add_next(context: ServerContext, model: Ref, numbered: Callable[[str], Resource], actor: Actor) -> Resource:
     """Create it under the next number."""
-    await hold(plane, numbered("1"))
+    await hold_files(context, numbered("1"))
     while True:
-        number = await _raise_highest(plane.store, model, lambda highest: _following(model, highest), actor)
+        number = await _raise_highest(context.store, model, lambda highest: _next_number(model, highest), actor)
         try:
-            return await _create(plane.store, numbered(str(number)), actor)
+            return await _create(context.store, numbered(str(number)), actor)
         except AlreadyExists:
-            continue  # somebody asked for this very number meanwhile
+            continue  # another caller took this number meanwhile
 
 
-async def hold(plane: Plane, version: Resource) -> None:
-    """Keep its files from being collected in the moment before the version that names them is there."""
+async def hold_files(context: ServerContext, version: Resource) -> None:
+    """Keep its files from garbage collection until the version that names them exists."""
     digests = {entry.digest for entry in ingest.entries_of(version.spec)}
-    if await asyncio.to_thread(plane.blobs.hold, digests):
+    if await asyncio.to_thread(context.blobs.hold, digests):
         raise Unavailable(
-            "some of the files were collected, because they came long before their version", hint="send them again"
+            "some files were garbage-collected because they were uploaded long before their version",
+            hint="upload them again",
         )
 
 
@@ -147,15 +149,15 @@ def model_of(version: Resource) -> Ref:
 
 
 async def _create(store: Store, version: Resource, actor: Actor) -> Resource:
-    return await store.create(version, actor.name, guard=_guard(version))
+    return await store.create(version, actor.name, guard=_model_guard(version))
 
 
-def _guard(version: Resource) -> Guard:
-    return create_guards.model_stands(model_of(version), model_family.version_of(version))
+def _model_guard(version: Resource) -> Guard:
+    return create_guards.require_model(model_of(version), model_family.version_of(version))
 
 
 async def _raise_highest(store: Store, ref: Ref, raised: Callable[[int], int], actor: Actor) -> int:
-    """Compare and set: of two callers at once one gets Conflict and counts again. Deleted versions stay counted."""
+    """Compare and set: of two concurrent callers, one gets Conflict and retries. Deleted versions still count."""
     while True:
         model = await store.get(ref)
         model_family.refuse_deleting(model)
@@ -169,18 +171,18 @@ async def _raise_highest(store: Store, ref: Ref, raised: Callable[[int], int], a
         return number
 
 
-def _following(model: Ref, highest: int) -> int:
-    """Conflict when it could be no version: a number that nobody can have is not counted."""
+def _next_number(model: Ref, highest: int) -> int:
+    """The next number. Raises Conflict if it is not a valid version, so that it is not counted."""
     try:
         return int(normal_version(highest + 1))
     except ValueError as error:
         raise Conflict(
-            f"no number after {highest} is left for {model}: {error}",
+            f"{model} has no version number left after {highest}: {error}",
             hint=f"give the version a name: POST /model/{model.name}/version/<name>",
         ) from error
 
 
-def _decided(spec: Mapping[str, Any], created_by: str, trusted: Callable[[str], bool]) -> dict[str, Any]:
+def _with_decided_fields(spec: Mapping[str, Any], created_by: str, trusted: Callable[[str], bool]) -> dict[str, Any]:
     decided = {**spec, "createdBy": created_by}
     if "artifacts" in spec:
         decided["artifacts"] = [
@@ -189,22 +191,24 @@ def _decided(spec: Mapping[str, Any], created_by: str, trusted: Callable[[str], 
     return decided
 
 
-def _claims(spec: Mapping[str, Any], model: Ref) -> Iterator[Fault]:
-    """What is said of where it comes from, and cannot be shown by its files."""
-    instead = f"leave it out; POST /model/{model.name}/version registers files and records where they are from"
+def _provenance_faults(spec: Mapping[str, Any], model: Ref) -> Iterator[Fault]:
+    """Faults for claims about the version's origin that its files cannot prove."""
+    instead = f"leave it out; POST /model/{model.name}/version registers files and records their origin"
     code = spec.get("code") or {}
     if code.get("git") is not None:
-        yield Fault("spec.code.git", f"only the plane says where a version comes from: {instead}")
+        yield Fault("spec.code.git", f"only the plane sets the origin of a version: {instead}")
     if code.get("digest") not in (None, ingest.code_digest(ingest.entries_of(spec))):
-        yield Fault("spec.code.digest", f"is not that of the code among the artifacts: {instead}")
+        yield Fault("spec.code.digest", f"does not match the code among the artifacts: {instead}")
     for field in ("source", "parentJob"):
         if spec.get(field) is not None:
-            yield Fault(f"spec.{field}", f"only the plane says where a version comes from: {instead}")
+            yield Fault(f"spec.{field}", f"only the plane sets the origin of a version: {instead}")
 
 
-async def _missing_files(plane: Plane, model: Ref, actor: Actor, spec: Mapping[str, Any]) -> tuple[Fault, ...]:
+async def _find_missing_files(
+    context: ServerContext, model: Ref, actor: Actor, spec: Mapping[str, Any]
+) -> tuple[Fault, ...]:
     entries = ingest.entries_of(spec)
-    missing = await ingest.not_to_be_named(plane, model, actor, (entry.digest for entry in entries))
+    missing = await ingest.find_unavailable(context, model, actor, (entry.digest for entry in entries))
     return tuple(
         Fault(
             f"spec.artifacts[{index}].digest",
@@ -215,7 +219,7 @@ async def _missing_files(plane: Plane, model: Ref, actor: Actor, spec: Mapping[s
     )
 
 
-async def _is_there(store: Store, ref: Ref) -> bool:
+async def _exists(store: Store, ref: Ref) -> bool:
     try:
         await store.get(ref)
     except NotFound:

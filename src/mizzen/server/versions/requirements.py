@@ -1,4 +1,4 @@
-"""What a version requires beside its files: as said, else as its own requirements.txt says."""
+"""Python requirements of a version: as the caller gives them, else from its own requirements.txt."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 from mizzen.blobs.file_store import Entry
 from mizzen.errors import Fault, Invalid
 from mizzen.kinds.text import requirements
-from mizzen.server.versions.sources import Said
+from mizzen.server.versions.sources import VersionOptions
 
-LARGEST = 1 << 20
-"""Bytes of a requirements file: beyond it, somebody meant something else."""
+MAX_FILE_BYTES = 1 << 20
+"""A larger file is probably not a requirements file."""
 
 
-def completed(said: Said, entries: Sequence[Entry], content: Callable[[str], Path]) -> Said:
-    """With the requirements of the file in its root, unless others were said, or that there are none. Blocking.
+def complete(options: VersionOptions, entries: Sequence[Entry], content: Callable[[str], Path]) -> VersionOptions:
+    """Adds the requirements of the file in its root, unless the caller gave a list, even an empty one. Blocking.
 
-    `content` says where the content of a digest is. Raises Invalid when the file cannot be followed.
+    `content` maps a digest to the path of its content. Raises Invalid if the file cannot be used.
     """
     found = next((entry for entry in entries if entry.path == requirements.FILE), None)
-    if found is None or said.options.get("requirements") is not None:
-        return said
+    if found is None or options.values.get("requirements") is not None:
+        return options
     try:
-        if found.size > LARGEST:
-            raise ValueError(f"has {found.size} bytes; {LARGEST} are possible")  # noqa: TRY301
+        if found.size > MAX_FILE_BYTES:
+            raise ValueError(f"has {found.size} bytes; at most {MAX_FILE_BYTES} are allowed")  # noqa: TRY301
         lines = requirements.read(content(found.digest).read_text("utf-8"))
-    except ValueError as error:  # nor is it text, then
-        instead = "say which packages it needs instead, or that it needs none (requirements: [], --no-requirements)"
+    except ValueError as error:  # also if it is not UTF-8
+        instead = "list the packages instead, or none at all (requirements: [], --no-requirements)"
         raise Invalid.of("the version", (Fault("requirements", f"{requirements.FILE}: {error}; {instead}"),)) from error
-    return Said({**said.options, "requirements": list(lines)}) if lines else said
+    return VersionOptions({**options.values, "requirements": list(lines)}) if lines else options

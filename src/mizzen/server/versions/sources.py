@@ -1,7 +1,7 @@
-"""What a new version is made of: where its files are to be taken from, and what was said about them.
+"""Parses requests for a new version: the source of its files, and its options.
 
-A body in JSON names one source: `path`, `git`, `downloadURL`, `files` or `archive`. Anything else brings the files
-itself, and what is to be said about them stands beside, in the query or in other fields of the form.
+A JSON body names one source: `path`, `git`, `downloadURL`, `files` or `archive`. Any other body is the files
+themselves; the options are then in the query or in other fields of the form.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ OPTIONS = (*TEXTS, "labels", "annotations", "requirements", "training")
 SOURCES = ("path", "git", "downloadURL", "files", "archive")
 MODIFIERS = ("sha256sum", "insecureSkipVerify")
 
-LARGEST = 1 << 63
-"""Nobody has a file of so many bytes, and nobody's numbers go on for ever."""
+MAX_SIZE = 1 << 63
+"""An upper bound for file sizes, so that a request cannot contain arbitrarily large numbers."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,7 +34,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 class LocalFiles:
     path: Path
     sha256: str | None = None
-    """Of the one file it must be, then."""
+    """If given, the path must be a single file with this digest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A file that was sent before, named by its digest."""
+class UploadedFile:
+    """A file that was uploaded before, named by its digest."""
 
     path: str
     digest: str
@@ -60,72 +60,74 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class SentArchive:
-    """An archive that was sent before, named by its digest."""
+class UploadedArchive:
+    """An archive that was uploaded before, named by its digest."""
 
     digest: str
 
 
-Source: TypeAlias = LocalFiles | GitFiles | Download | SentArchive | tuple[Sent, ...] | None
-"""None: an image alone."""
+Source: TypeAlias = LocalFiles | GitFiles | Download | UploadedArchive | tuple[UploadedFile, ...] | None
+"""None: the version consists of an image only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What the caller said about the files, by its name on the wire. What they did not say is ours to find out."""
+class VersionOptions:
+    """Options that the caller gave with the files, by wire name. The plane detects the others."""
 
-    options: Mapping[str, Any]
+    values: Mapping[str, Any]
 
     @property
     def framework(self) -> str | None:
-        return self.options.get("framework") or None
+        return self.values.get("framework") or None
 
     @property
     def entrypoint(self) -> str | None:
-        return self.options.get("entrypoint") or None
+        return self.values.get("entrypoint") or None
 
     @property
     def training(self) -> bool:
-        """It is to be trained before it is served: what to load is not there yet."""
-        return self.options.get("training") in (True, "true")
+        """Whether it must be trained before it is served: the files to load do not exist yet."""
+        return self.values.get("training") in (True, "true")
 
 
-def decode(body: Mapping[str, Any], beside: Mapping[str, str]) -> tuple[Source, Said]:
-    """Read a body; `beside` stands in the query. Raises Invalid with all faults of both."""
+def decode(body: Mapping[str, Any], query_options: Mapping[str, str]) -> tuple[Source, VersionOptions]:
+    """Parse a body; `query_options` are from the query. Raises Invalid with all faults of both."""
     faults = [*unknown(body, (*SOURCES, *MODIFIERS, *OPTIONS))]
     body = {name: value for name, value in body.items() if value is not None}
-    faults += [Fault(name, "stands in the query and in the body: say it once") for name in beside if name in body]
-    body = {**beside, **body}
-    faults += [Fault(name, "must be a text") for name in (*TEXTS, "path") if _no_text(body.get(name))]
+    faults += [Fault(name, "is in the query and in the body; give it once") for name in query_options if name in body]
+    body = {**query_options, **body}
+    faults += [Fault(name, "must be a text") for name in (*TEXTS, "path") if _is_not_text(body.get(name))]
     if body.get("training") not in (None, True, False, "true", "false"):
         faults.append(Fault("training", "must be true or false"))
     source: Source = None
-    given = [name for name in SOURCES if body.get(name) not in (None, "")]
-    if len(given) > 1:
-        faults.append(Fault("", f"only one of {', '.join(given)} can be given"))
-    elif given:
+    sources = [name for name in SOURCES if body.get(name) not in (None, "")]
+    if len(sources) > 1:
+        faults.append(Fault("", f"give only one of {', '.join(sources)}"))
+    elif sources:
         try:
-            source = _READERS[given[0]](body)
+            source = _READERS[sources[0]](body)
         except Invalid as error:
             faults += error.faults
     elif not body.get("image"):
         faults.append(Fault("path", f"required, or another of {', '.join(SOURCES)}; or send an archive as the body"))
     faults += [
-        Fault(name, "belongs to a downloadURL") for name in MODIFIERS if name in body and "downloadURL" not in given
+        Fault(name, "is valid only with downloadURL")
+        for name in MODIFIERS
+        if name in body and "downloadURL" not in sources
     ]
     if faults:
         raise Invalid.of("the version", tuple(faults))
-    return source, Said({name: body[name] for name in OPTIONS if body.get(name) is not None})
+    return source, VersionOptions({name: body[name] for name in OPTIONS if body.get(name) is not None})
 
 
-def from_texts(texts: Mapping[str, str]) -> Said:
-    """What stands beside an archive, where everything is text: labels as `a=b,c=d`, requirements as in a file."""
+def options_from_texts(texts: Mapping[str, str]) -> VersionOptions:
+    """Options sent with an archive, all as text: labels as `a=b,c=d`, requirements as in a requirements file."""
     faults: list[Fault] = []
     options: dict[str, Any] = {name: texts[name] for name in (*TEXTS, "training") if texts.get(name)}
     for name in ("labels", "annotations"):
         if texts.get(name):
             pairs = [pair.partition("=") for pair in texts[name].split(",")]
-            faults += [Fault(name, f"'{pair[0]}' has no value: write key=value") for pair in pairs if not pair[1]]
+            faults += [Fault(name, f"'{pair[0]}' has no value; write key=value") for pair in pairs if not pair[1]]
             options[name] = {key.strip(): value.strip() for key, _, value in pairs}
     if texts.get("requirements"):
         try:
@@ -134,14 +136,14 @@ def from_texts(texts: Mapping[str, str]) -> Said:
             faults.append(Fault("requirements", str(error)))
     if faults:
         raise Invalid.of("the version", tuple(faults))
-    return Said(options)
+    return VersionOptions(options)
 
 
-def files_of(body: Mapping[str, Any]) -> tuple[Sent, ...]:
-    """The files of a body that says nothing else. Raises Invalid."""
+def files_of(body: Mapping[str, Any]) -> tuple[UploadedFile, ...]:
+    """The files of a body that has no other fields. Raises Invalid."""
     faults = unknown(body, ("files",))
     try:
-        found = _files({"files": None, **body})
+        found = _read_files({"files": None, **body})
     except Invalid as error:
         faults += error.faults
     if faults:
@@ -149,29 +151,31 @@ def files_of(body: Mapping[str, Any]) -> tuple[Sent, ...]:
     return found
 
 
-def _path(body: Mapping[str, Any]) -> Source:
+def _read_path(body: Mapping[str, Any]) -> Source:
     path = body["path"]
     if not isinstance(path, str):
         raise Invalid.of("", (Fault("path", "must be a text"),))
     if not Path(path).is_absolute() or "\0" in path:
-        raise Invalid.of("", (Fault("path", f"{path[:200]!r} is no absolute path on the plane's machine"),))
+        raise Invalid.of("", (Fault("path", f"{path[:200]!r} is not an absolute path on the plane's machine"),))
     return LocalFiles(Path(path))
 
 
-def _git(body: Mapping[str, Any]) -> Source:
-    said = body["git"]
-    if not isinstance(said, Mapping):
+def _read_git(body: Mapping[str, Any]) -> Source:
+    git_fields = body["git"]
+    if not isinstance(git_fields, Mapping):
         raise Invalid.of("", (Fault("git", "must be an object: {repo, ref}"),))
-    faults = [*unknown(said, ("repo", "ref", "path"), "git")]
-    faults += [Fault(f"git.{name}", "must be a text") for name in ("repo", "ref", "path") if _no_text(said.get(name))]
-    if not said.get("repo"):
+    faults = [*unknown(git_fields, ("repo", "ref", "path"), "git")]
+    faults += [
+        Fault(f"git.{name}", "must be a text") for name in ("repo", "ref", "path") if _is_not_text(git_fields.get(name))
+    ]
+    if not git_fields.get("repo"):
         faults.append(Fault("git.repo", "required"))
     if faults:
         raise Invalid.of("", tuple(faults))
-    return GitFiles(git.repository(said["repo"]), said.get("ref") or "HEAD", said.get("path") or "")
+    return GitFiles(git.repository(git_fields["repo"]), git_fields.get("ref") or "HEAD", git_fields.get("path") or "")
 
 
-def _download(body: Mapping[str, Any]) -> Source:
+def _read_download(body: Mapping[str, Any]) -> Source:
     url, sha256, skip = (body.get(name) for name in ("downloadURL", *MODIFIERS))
     faults = []
     if not isinstance(url, str):
@@ -179,7 +183,7 @@ def _download(body: Mapping[str, Any]) -> Source:
     if skip not in (None, True, False):
         faults.append(Fault("insecureSkipVerify", "must be true or false"))
     if sha256 is None and not skip:
-        faults.append(Fault("sha256sum", "required: what the file must be; insecureSkipVerify takes whatever comes"))
+        faults.append(Fault("sha256sum", "required to verify the file; insecureSkipVerify skips that check"))
     elif sha256 is not None and not (isinstance(sha256, str) and _SHA256.fullmatch(sha256.lower())):
         faults.append(Fault("sha256sum", "must be the sha256 of the file: 64 hexadecimal digits"))
     if faults:
@@ -188,34 +192,34 @@ def _download(body: Mapping[str, Any]) -> Source:
     parts = urlsplit(url)
     if parts.scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path or "\0" in unquote(parts.path):
-            raise Invalid.of("", (Fault("downloadURL", "must be file:///path for a file of the plane's machine"),))
+            raise Invalid.of("", (Fault("downloadURL", "must be file:///path for a file on the plane's machine"),))
         return LocalFiles(Path(unquote(parts.path)), wanted)
-    download.checked(url)
+    download.check_url(url)
     return Download(url, wanted)
 
 
-def _files(body: Mapping[str, Any]) -> tuple[Sent, ...]:
-    said = body["files"]
-    if not isinstance(said, list) or not said:
+def _read_files(body: Mapping[str, Any]) -> tuple[UploadedFile, ...]:
+    items = body["files"]
+    if not isinstance(items, list) or not items:
         raise Invalid.of("", (Fault("files", "must be a list of {path, digest}"),))
     faults: list[Fault] = []
-    found = tuple(_sent(item, f"files[{index}]", faults) for index, item in enumerate(said))
+    found = tuple(_read_file(item, f"files[{index}]", faults) for index, item in enumerate(items))
     if faults:
         raise Invalid.of("", tuple(faults[:20]))
     return found
 
 
-def _archive(body: Mapping[str, Any]) -> Source:
+def _read_archive(body: Mapping[str, Any]) -> Source:
     digest = body["archive"]
     if not isinstance(digest, str) or not content.DIGEST.fullmatch(digest):
         raise Invalid.of("", (Fault("archive", "must be sha256: and 64 hexadecimal digits"),))
-    return SentArchive(digest)
+    return UploadedArchive(digest)
 
 
-def _sent(item: Any, at: str, faults: list[Fault]) -> Sent:
+def _read_file(item: Any, at: str, faults: list[Fault]) -> UploadedFile:
     if not isinstance(item, Mapping):
         faults.append(Fault(at, "must be an object: {path, digest}"))
-        return Sent("", "", None)
+        return UploadedFile("", "", None)
     faults += unknown(item, ("path", "digest", "size"), at)
     path, digest, size = item.get("path"), item.get("digest"), item.get("size")
     wrong = "must be a text" if not isinstance(path, str) else path_fault(path) if path else "required"
@@ -223,19 +227,19 @@ def _sent(item: Any, at: str, faults: list[Fault]) -> Sent:
         faults.append(Fault(f"{at}.path", wrong))
     if not isinstance(digest, str) or not content.DIGEST.fullmatch(digest):
         faults.append(Fault(f"{at}.digest", "must be sha256: and 64 hexadecimal digits"))
-    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < LARGEST):
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < MAX_SIZE):
         faults.append(Fault(f"{at}.size", "must be a number of bytes"))
-    return Sent(str(path), str(digest), size if isinstance(size, int) else None)
+    return UploadedFile(str(path), str(digest), size if isinstance(size, int) else None)
 
 
 _READERS: Mapping[str, Callable[[Mapping[str, Any]], Source]] = {
-    "path": _path,
-    "git": _git,
-    "downloadURL": _download,
-    "files": _files,
-    "archive": _archive,
+    "path": _read_path,
+    "git": _read_git,
+    "downloadURL": _read_download,
+    "files": _read_files,
+    "archive": _read_archive,
 }
 
 
-def _no_text(value: Any) -> bool:
+def _is_not_text(value: Any) -> bool:
     return value is not None and not isinstance(value, str)

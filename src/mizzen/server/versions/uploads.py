@@ -1,10 +1,10 @@
-"""Files sent by digest, before the version that names them: only what is missing, and from where it broke off.
+"""Uploads of files by digest, before the version that names them: only missing files, and resumable.
 
     POST /model/<n>/upload           {files: [{path, digest, size}]} -> {missing: [digest, …]}
-    HEAD /model/<n>/upload/<digest>  Upload-Offset: how much of it has come
-    PUT  /model/<n>/upload/<digest>  Content-Range: bytes a-b/total, or the whole; `bytes */total` only asks
+    HEAD /model/<n>/upload/<digest>  Upload-Offset: how many bytes the plane has
+    PUT  /model/<n>/upload/<digest>  Content-Range: bytes a-b/total, or the whole file; `bytes */total` only queries
 
-What is asked for here is told to nobody else: content that only others sent is missing, as if it were not there.
+Content that only other users uploaded counts as missing, so that callers learn nothing about it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mizzen.server.admission import model_family
 from mizzen.server.auth import targets
 from mizzen.server.auth.authorization import require
 from mizzen.server.http import multipart
-from mizzen.server.http.context import Plane, plane_of
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
 from mizzen.server.models import views
@@ -38,90 +38,90 @@ _RANGE = re.compile(r"bytes (?:(\d{1,18})-(\d{1,18})|\*)/(\d{1,18})")
 
 def routes() -> list[Route]:
     return [
-        Route("/model/{model}/upload", ask, methods=["POST"]),
-        Route("/model/{model}/upload/{digest}", head, methods=["HEAD"]),
-        Route("/model/{model}/upload/{digest}", put, methods=["PUT"]),
+        Route("/model/{model}/upload", list_missing, methods=["POST"]),
+        Route("/model/{model}/upload/{digest}", get_offset, methods=["HEAD"]),
+        Route("/model/{model}/upload/{digest}", receive, methods=["PUT"]),
     ]
 
 
-async def ask(request: Request) -> Response:
-    """Which of these have to be sent."""
-    plane, model, actor = await _permitted(request)
+async def list_missing(request: Request) -> Response:
+    """The files that the client has to upload."""
+    context, model, actor = await _authorize(request)
     files = sources.files_of(await read_object(request))
-    missing = await ingest.not_to_be_named(plane, model, actor, (file.digest for file in files))
+    missing = await ingest.find_unavailable(context, model, actor, (file.digest for file in files))
     return JSONResponse({"missing": sorted(missing)})
 
 
-async def head(request: Request) -> Response:
-    plane, model, actor = await _permitted(request)
-    digest = _digest(request)
-    if not await ingest.not_to_be_named(plane, model, actor, [digest]):
-        return Response(headers={OFFSET: str(plane.blobs.head(digest).size)})
-    offset = _uploads(plane).offset(actor.name, digest)
+async def get_offset(request: Request) -> Response:
+    context, model, actor = await _authorize(request)
+    digest = _digest_in_path(request)
+    if not await ingest.find_unavailable(context, model, actor, [digest]):
+        return Response(headers={OFFSET: str(context.blobs.head(digest).size)})
+    offset = _uploads_of(context).offset(actor.name, digest)
     if not offset:
-        raise NotFound(f"nothing of {digest} has come yet")
+        raise NotFound(f"nothing of {digest} has been uploaded yet")
     return Response(headers={OFFSET: str(offset)})
 
 
-async def put(request: Request) -> Response:
-    """201 when all of it is there, 202 while more is to come. What came before a connection broke is kept."""
-    plane, _, actor = await _permitted(request)
-    digest, uploads = _digest(request), _uploads(plane)
-    start, size, total = _range(request)
+async def receive(request: Request) -> Response:
+    """201 once the file is complete, 202 before that. Bytes received before a connection broke are kept."""
+    context, _, actor = await _authorize(request)
+    digest, uploads = _digest_in_path(request), _uploads_of(context)
+    start, size, total = _parse_range(request)
     if start is None:
-        return _answer(digest, uploads.offset(actor.name, digest), None)
-    most = plane.limits.upload_bytes
+        return _respond(digest, uploads.offset(actor.name, digest), None)
+    most = context.limits.upload_bytes
     with uploads.piece(actor.name, digest, start, most if total is None else total) as piece:
-        came = 0
-        async for chunk in multipart.chunks(request):
-            came += len(chunk)
-            if size is not None and came > size:
-                raise BadRequest("more bytes came than Content-Range says")
+        received = 0
+        async for chunk in multipart.read_chunks(request):
+            received += len(chunk)
+            if size is not None and received > size:
+                raise BadRequest("the body has more bytes than Content-Range says")
             await asyncio.to_thread(piece.write, chunk)
-        if size is not None and came < size:
-            raise BadRequest("fewer bytes came than Content-Range says")
-        whole = start + came if total is None else total
+        if size is not None and received < size:
+            raise BadRequest("the body has fewer bytes than Content-Range says")
+        whole = start + received if total is None else total
         blob = await asyncio.to_thread(uploads.finish, actor.name, digest, whole)
-        return _answer(digest, start + came, blob)
+        return _respond(digest, start + received, blob)
 
 
-async def _permitted(request: Request) -> tuple[Plane, Ref, Actor]:
+async def _authorize(request: Request) -> tuple[ServerContext, Ref, Actor]:
     ref = views.model_at(request, Query(request, "namespace"))
     actor = require(request, "write", targets.model(ref))
-    plane = plane_of(request)
-    model_family.refuse_deleting(await plane.store.get(ref))
-    return plane, ref, actor
+    context = context_of(request)
+    model_family.refuse_deleting(await context.store.get(ref))
+    return context, ref, actor
 
 
-def _uploads(plane: Plane) -> Uploads:
-    return Uploads(plane.blobs, plane.limits)
+def _uploads_of(context: ServerContext) -> Uploads:
+    return Uploads(context.blobs, context.limits)
 
 
-def _digest(request: Request) -> str:
+def _digest_in_path(request: Request) -> str:
     digest = str(request.path_params["digest"])
     content.hex_of(digest)
     return digest
 
 
-def _range(request: Request) -> tuple[int | None, int | None, int | None]:
-    """(where it starts, how much comes, how large the file is). No start: nothing comes, it is only asked."""
-    said = request.headers.get("content-range")
-    if said is None:
+def _parse_range(request: Request) -> tuple[int | None, int | None, int | None]:
+    """Start, length, and total size of the file. No start: the request has no content and only queries the offset."""
+    header = request.headers.get("content-range")
+    if header is None:
         length = request.headers.get("content-length", "")
         known = int(length) if length.isdecimal() and len(length) < 18 else None
         return 0, known, known
-    match = _RANGE.fullmatch(said.strip())
+    match = _RANGE.fullmatch(header.strip())
     if match is None:
-        raise BadRequest(f"cannot read Content-Range {said[:100]!r}", hint="write 'bytes 0-1023/4096'")
+        raise BadRequest(f"cannot parse Content-Range {header[:100]!r}", hint="write 'bytes 0-1023/4096'")
     total = int(match[3])
     if match[1] is None:
         return None, None, total
     first, last = int(match[1]), int(match[2])
     if not first <= last < total:
-        raise BadRequest(f"Content-Range {said[:100]!r} makes no sense", hint="write 'bytes 0-1023/4096'")
+        raise BadRequest(f"Content-Range {header[:100]!r} is not a valid range", hint="write 'bytes 0-1023/4096'")
     return first, last - first + 1, total
 
 
-def _answer(digest: str, offset: int, blob: Blob | None) -> Response:
+def _respond(digest: str, offset: int, blob: Blob | None) -> Response:
     body = {"digest": digest, "offset": offset, "complete": blob is not None}
     return JSONResponse(body, 202 if blob is None else 201, headers={OFFSET: str(offset)})

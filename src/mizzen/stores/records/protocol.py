@@ -186,7 +186,7 @@ class AuditPruning(Protocol):
 class AuditIntake(Protocol):
     """For entries that come from files, each of them exactly once: how far a file was read is kept with the entries."""
 
-    async def taken(self) -> dict[str, int]:
+    async def read_positions(self) -> dict[str, int]:
         """How far each file was read, by its name."""
         ...
 

@@ -42,7 +42,7 @@ class SqliteAudit:
         if new:
             await self._writer.write(lambda connection: _insert(connection, new))
 
-    async def taken(self) -> dict[str, int]:
+    async def read_positions(self) -> dict[str, int]:
         return await self._readers.run(
             lambda connection: dict(connection.execute("SELECT file, position FROM audit_files").fetchall())
         )
@@ -151,7 +151,7 @@ def _index(query: AuditQuery) -> str:
 def _time_of(connection: sqlite3.Connection, number: int) -> str:
     found = connection.execute("SELECT time FROM audit WHERE number = ?", (number,)).fetchall()
     if not found:
-        raise BadRequest(f"there is no audit entry {number} to go on from", hint="start again, without it")
+        raise BadRequest(f"there is no audit entry {number} to go on from", hint="start again without it")
     return str(found[0][0])
 
 

@@ -16,21 +16,21 @@ from mizzen.stores.sqlite.writer import Writer
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class IdentitySnapshot:
     principals: tuple[Principal, ...] = ()
     tokens: tuple[Token, ...] = ()
     limits: tuple[KeptLimit, ...] = ()
 
 
-def load(connection: sqlite3.Connection) -> Known:
-    return Known(_principals(connection), _tokens(connection, "TRUE"), _limits(connection))
+def load(connection: sqlite3.Connection) -> IdentitySnapshot:
+    return IdentitySnapshot(_principals(connection), _tokens(connection, "TRUE"), _limits(connection))
 
 
 class SqliteIdentities:
     """Keeps the promises of `Identities`. A change is in the table before it is in memory, and there before whoever
     made it is answered."""
 
-    def __init__(self, writer: Writer, known: Known) -> None:
+    def __init__(self, writer: Writer, known: IdentitySnapshot) -> None:
         self._writer = writer
         self._principals = {principal.name: principal for principal in known.principals}
         self._tokens = {token.id: token for token in known.tokens}

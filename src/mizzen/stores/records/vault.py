@@ -83,16 +83,16 @@ class Vault:
 
     async def _values(self, namespace: str, name: str) -> dict[str, str]:
         secret = await self._secrets.get(namespace, name)
-        values: dict[str, str] = json.loads(_unseal(await self._opened(), secret, self._key_file))
+        values: dict[str, str] = json.loads(_unseal(await self._open_key(), secret, self._key_file))
         return values
 
     async def _put(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
-        sealed = _seal(await self._opened(), namespace, name, json.dumps(dict(data)).encode())
+        sealed = _seal(await self._open_key(), namespace, name, json.dumps(dict(data)).encode())
         secret = SealedSecret(namespace, name, tuple(sorted(data)), sealed, now, by)
         await self._secrets.put(secret)
         return secret
 
-    async def _opened(self) -> AESGCM:
+    async def _open_key(self) -> AESGCM:
         """With the one key that everything here is sealed with."""
         async with self._lock:
             if self._cipher is None:

@@ -36,7 +36,7 @@ NOTHING = Entries()
 
 
 def entries(resource: Resource) -> Entries:
-    found = ((path, catalog.field(resource, path)) for path in indexed(resource.kind))
+    found = ((path, catalog.field(resource, path)) for path in index_fields(resource.kind))
     return Entries(
         frozenset(owner.uid for owner in resource.meta.owners),
         frozenset(resource.meta.labels.items()),
@@ -44,7 +44,7 @@ def entries(resource: Resource) -> Entries:
     )
 
 
-def changed(before: Entries, after: Entries) -> Traits | None:
+def selectors_before(before: Entries, after: Entries) -> Traits | None:
     """What selectors saw before a change, unless it is what they see now."""
     if (before.labels, before.fields) == (after.labels, after.fields):
         return None
@@ -59,14 +59,14 @@ def decode(traits: bytes) -> Traits:
     return msgspec.json.decode(traits, type=Traits)
 
 
-def indexed(kind: str) -> tuple[str, ...]:
+def index_fields(kind: str) -> tuple[str, ...]:
     known = catalog.BY_NAME.get(kind)
     return (*known.indexed, *known.derived) if known else ()
 
 
 def check_fields(kind: str, where: Where) -> None:
     """BadRequest for a field that objects of this kind are not found by."""
-    valid = (*EVERY_KIND, *indexed(kind))
+    valid = (*EVERY_KIND, *index_fields(kind))
     for path in (*where.fields, *(path for path, _ in sorted(where.unlike))):
         if path not in valid:
             raise BadRequest(
@@ -104,7 +104,7 @@ def move(connection: sqlite3.Connection, key: Key, before: Entries, after: Entri
 
 def refresh(connection: sqlite3.Connection) -> None:
     """Make all rows anew when the catalog says something else than when they were made."""
-    wanted = _described()
+    wanted = _describe()
     [(found,)] = connection.execute("SELECT indexed FROM state").fetchall()
     if found == wanted:
         return
@@ -123,9 +123,9 @@ def refresh(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE state SET indexed = ?", (wanted,))
 
 
-def _described() -> str:
+def _describe() -> str:
     kinds = (*catalog.KINDS, *catalog.CORE)
-    return msgspec.json.encode([(kind.name, indexed(kind.name), kind.model) for kind in kinds]).decode()
+    return msgspec.json.encode([(kind.name, index_fields(kind.name), kind.model) for kind in kinds]).decode()
 
 
 def _assign_models(connection: sqlite3.Connection) -> None:

@@ -46,14 +46,14 @@ class Lock:
 async def _wait(fd: int, store: Path) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + WAIT_SECONDS
-    while not _locked(fd):
+    while not _try_lock(fd):
         if loop.time() >= end:
             pid = os.pread(fd, 20, 0).decode(errors="replace") or "unknown"
             raise Conflict(f"{store} is in use by process {pid}", hint="stop it, or use another data dir")
         await asyncio.sleep(_POLL_SECONDS)
 
 
-def _locked(fd: int) -> bool:
+def _try_lock(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

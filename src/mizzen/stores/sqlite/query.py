@@ -16,7 +16,7 @@ from operator import itemgetter
 
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text.selectors import Requirement
-from mizzen.stores.pages import Place, Unread
+from mizzen.stores.pages import ListCursor, Unread
 from mizzen.stores.sqlite import codec, indexes
 from mizzen.stores.store import Where
 
@@ -52,7 +52,7 @@ class _Condition:
 
 
 def select(
-    connection: sqlite3.Connection, kind: str, where: Where, start: Place | None
+    connection: sqlite3.Connection, kind: str, where: Where, start: ListCursor | None
 ) -> Generator[Unread[Resource], None, None]:
     """Read as they are asked for; close it to stop. BadRequest for a field that is not indexed."""
     indexes.check_fields(kind, where)
@@ -139,7 +139,7 @@ def _width(connection: sqlite3.Connection, condition: _Condition, common: list[_
     assert condition.walk is not None
     width = 0
     for part in condition.walk.parts:
-        which, values = _joined((*common, part))
+        which, values = _join_terms((*common, part))
         [(count,)] = connection.execute(
             f"SELECT count(*) FROM (SELECT 1 FROM {condition.walk.index} WHERE {which} LIMIT {bound - width})",  # noqa: S608 - constants only
             values,
@@ -148,7 +148,7 @@ def _width(connection: sqlite3.Connection, condition: _Condition, common: list[_
     return width
 
 
-def _after(start: Place | None, order: list[str]) -> list[_Term]:
+def _after(start: ListCursor | None, order: list[str]) -> list[_Term]:
     """What comes after a place, by those columns of the order that are not the same in all rows."""
     if start is None:
         return []
@@ -165,7 +165,7 @@ def _bodies(connection: sqlite3.Connection, walk: _Walk, common: list[_Term]) ->
     with contextlib.ExitStack() as opened:
         streams: list[sqlite3.Cursor] = []
         for part in walk.parts:
-            which, values = _joined((*common, part))
+            which, values = _join_terms((*common, part))
             cursor = connection.execute(
                 f"SELECT k.namespace, k.name, {body} FROM {walk.index}{objects} WHERE {which}"  # noqa: S608 - constants only
                 " ORDER BY k.namespace, k.name",
@@ -177,6 +177,6 @@ def _bodies(connection: sqlite3.Connection, walk: _Walk, common: list[_Term]) ->
             yield found
 
 
-def _joined(terms: Iterable[_Term]) -> tuple[str, list[str]]:
+def _join_terms(terms: Iterable[_Term]) -> tuple[str, list[str]]:
     terms = tuple(terms)
     return " AND ".join(term.sql for term in terms), [value for term in terms for value in term.values]

@@ -13,7 +13,7 @@ from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores import name_errors
-from mizzen.stores.pages import Place, Unread, check_limit, filled
+from mizzen.stores.pages import ListCursor, Unread, check_limit, fill_page
 from mizzen.stores.sqlite import codec, indexes, revisions
 from mizzen.stores.sqlite import query as sqlite_query
 from mizzen.stores.store import Event, Listing, Where
@@ -51,7 +51,7 @@ def tally(connection: sqlite3.Connection) -> dict[str, int]:
 
 def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int | None, after: str | None) -> Listing:
     check_limit(limit)
-    start = Place.parse(after, kind, where) if after is not None else None
+    start = ListCursor.parse(after, kind, where) if after is not None else None
     with reading(connection):
         rv, horizon = position(connection)
         if start is not None and start.rv < horizon:
@@ -60,10 +60,10 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
         # carry the version of the first.
         rv = rv if start is None else start.rv
         with contextlib.closing(_select(connection, kind, where, start)) as found:
-            items, more = filled(found, limit)
+            items, more = fill_page(found, limit)
     if not more:
         return Listing(tuple(items), str(rv))
-    return Listing(tuple(items), str(rv), Place.behind(items[-1], rv, where).token())
+    return Listing(tuple(items), str(rv), ListCursor.behind(items[-1], rv, where).token())
 
 
 def among(connection: sqlite3.Connection, refs: Iterable[Ref]) -> frozenset[Ref]:
@@ -89,7 +89,7 @@ class Present:
         query = f"SELECT body {_OF_MODEL} ORDER BY rowid DESC"
         values = (kind, model.namespace, model.name)
         with contextlib.closing(self._connection.execute(query, values)) as found:
-            newest, _ = filled((codec.unread(body) for (body,) in found), most)
+            newest, _ = fill_page((codec.unread(body) for (body,) in found), most)
         return tuple(newest)
 
     def count(self, kind: str, model: Ref) -> int:
@@ -108,10 +108,10 @@ def events(connection: sqlite3.Connection, kind: str | None, after: int, size: i
         if kind == revisions.KIND:
             horizon = 0
         if not horizon <= after <= rv:
-            raise expired(after)
+            raise expiry_error(after)
         found = revisions.after(connection, after) if kind == revisions.KIND else _events(connection, kind, after)
         with contextlib.closing(found):
-            page, more = filled(found, size, EVENTS_BYTES)
+            page, more = fill_page(found, size, EVENTS_BYTES)
     return Page(tuple(page), int(page[-1].resource.meta.resource_version) if more else rv)
 
 
@@ -140,7 +140,7 @@ def position(connection: sqlite3.Connection) -> tuple[int, int]:
     return rv, horizon
 
 
-def expired(since: int) -> Expired:
+def expiry_error(since: int) -> Expired:
     return Expired(f"changes since resource version {since} are not kept", hint="list, then watch from there")
 
 
@@ -164,7 +164,7 @@ def end(connection: sqlite3.Connection) -> None:
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """What SQLite cannot do, in the words of our family."""
     try:
         yield
@@ -191,7 +191,7 @@ def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, before: 
 
 
 def _select(
-    connection: sqlite3.Connection, kind: str, where: Where, start: Place | None
+    connection: sqlite3.Connection, kind: str, where: Where, start: ListCursor | None
 ) -> Generator[Unread[Resource], None, None]:
     if kind == revisions.KIND:
         return revisions.select(connection, where, start)

@@ -32,26 +32,28 @@ class Readers:
 
     async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         # Taken and given back in the thread, which goes on when its caller is cancelled.
-        def borrowed() -> T:
+        def call() -> T:
             connection = self._take()
             try:
                 return read(connection)
             finally:
                 self._give_back(connection)
 
-        return await self.in_thread(borrowed)
+        return await self.in_thread(call)
 
     async def in_thread(self, call: Callable[[], T]) -> T:
         if self._closed:
             raise Unavailable("the store is closed")
-        with read_ops.explained():
+        with read_ops.translate_errors():
             return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     @contextlib.asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         if self._closed:
             raise Unavailable("the store is closed")
-        with read_ops.explained():  # here, not in a thread: nothing awaited, so nothing is lost when we are cancelled
+        with (
+            read_ops.translate_errors()
+        ):  # here, not in a thread: nothing awaited, so nothing is lost when we are cancelled
             snapshot = Snapshot(self, self._take())
         try:
             yield snapshot

@@ -21,7 +21,7 @@ from mizzen.kinds import catalog
 from mizzen.kinds.revision import revision_name
 from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.text import selectors
-from mizzen.stores.pages import FamilyPlace, Place, Unread, check_limit, filled
+from mizzen.stores.pages import FamilyPlace, ListCursor, Unread, check_limit, fill_page
 from mizzen.stores.sqlite import codec, indexes
 from mizzen.stores.store import Event, Revision, Where
 
@@ -91,7 +91,7 @@ def family_history(
     start = FamilyPlace.parse(after, model).rv if after is not None else 0
     which = "INDEXED BY revisions_of_family WHERE namespace = ? AND model = ? AND rv > ? ORDER BY rv"
     with closing(_each(connection, which, model.namespace, model.name, start)) as found:
-        page, more = filled((Unread(row.size, partial(_placed, row)) for row in found), limit)
+        page, more = fill_page((Unread(row.size, partial(_revision_of, row)) for row in found), limit)
     token = FamilyPlace(page[-1][0], model.namespace, model.name).token() if more else None
     return tuple(entry for _, entry in page), token
 
@@ -114,7 +114,7 @@ def after(connection: sqlite3.Connection, rv: int) -> Generator[Unread[Event], N
     """Those that were written after that resource version, in the order they were written. Close it to stop."""
     with closing(_each(connection, "INDEXED BY revisions_by_rv WHERE rv > ? ORDER BY rv", rv)) as found:
         for row in found:
-            yield Unread(row.size, partial(_added, row))
+            yield Unread(row.size, partial(_event_of, row))
 
 
 def newest(connection: sqlite3.Connection) -> int:
@@ -124,13 +124,13 @@ def newest(connection: sqlite3.Connection) -> int:
 
 
 def select(
-    connection: sqlite3.Connection, where: Where, start: Place | None
+    connection: sqlite3.Connection, where: Where, start: ListCursor | None
 ) -> Generator[Unread[Resource], None, None]:
     """As `selection.select`. They have neither labels nor owners."""
     indexes.check_fields(KIND, where)
     if where.owner is not None or not selectors.holds(where.labels, {}):
         return
-    fixed = _fixed(where)
+    fixed = _equal_values(where)
     if fixed is None:
         return
     conditions = [f"{column} = ?" for column in fixed]
@@ -154,7 +154,7 @@ def select(
             yield Unread(row.size, partial(_resource, row))
 
 
-def _fixed(where: Where) -> dict[str, str | int] | None:
+def _equal_values(where: Where) -> dict[str, str | int] | None:
     """Columns and what they must equal; None when that cannot be."""
     fixed: dict[str, str | int] = {}
     wanted: list[tuple[str, str | int | None]] = [("namespace", where.namespace)]
@@ -212,11 +212,11 @@ def _key(ref: Ref) -> tuple[str, str, str]:
     return ref.kind, ref.name if ref.kind == ROOM else ref.namespace, ref.name
 
 
-def _placed(row: _Row) -> tuple[int, Revision]:
+def _revision_of(row: _Row) -> tuple[int, Revision]:
     return row.rv, _entry(row)
 
 
-def _added(row: _Row) -> Event:
+def _event_of(row: _Row) -> Event:
     return Event("ADDED", _resource(row), row.size)
 
 

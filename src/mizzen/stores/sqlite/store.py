@@ -99,7 +99,7 @@ class SqliteStore:
 
     async def get(self, ref: Ref) -> Resource:
         # In the event loop itself: a look-up by key takes microseconds, a thread's turn ten times that.
-        with read_ops.explained():
+        with read_ops.translate_errors():
             return read_ops.get(self._point, ref)
 
     async def list(
@@ -111,16 +111,16 @@ class SqliteStore:
         return await self._readers.run(lambda connection: read_ops.among(connection, refs))
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _given(await self._writer.write(lambda _: self._ledger.create(new, by, guard), adds=True))
+        return _resource_of(await self._writer.write(lambda _: self._ledger.create(new, by, guard), adds=True))
 
     async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _given(await self._writer.write(lambda _: self._ledger.update(new, by, guard), adds=_adds(new)))
+        return _resource_of(await self._writer.write(lambda _: self._ledger.update(new, by, guard), adds=_adds(new)))
 
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
     ) -> Resource:
         written = self._writer.write(lambda _: self._ledger.update_status(new, by, decision, guard), adds=_adds(new))
-        return _given(await written)
+        return _resource_of(await written)
 
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         return (await self._writer.write(lambda _: self._ledger.delete(ref, by, uid, guard))).resource
@@ -166,6 +166,6 @@ def _adds(new: Resource) -> bool:
     return not new.deleting and new.kind != "Node"
 
 
-def _given(outcome: Outcome) -> Resource:
+def _resource_of(outcome: Outcome) -> Resource:
     assert outcome.resource is not None
     return outcome.resource

@@ -115,7 +115,7 @@ class Feed:
         if kind == revisions.KIND:
             return await self._from_table(kind, cursor)
         if cursor < self._horizon:
-            raise read_ops.expired(cursor)
+            raise read_ops.expiry_error(cursor)
         first = self._head - len(self._tail) + 1
         if cursor + 1 < first:
             return await self._from_table(kind, cursor)

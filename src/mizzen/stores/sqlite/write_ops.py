@@ -42,7 +42,7 @@ class Ledger:
         _check_kind(new.kind)
         there = self._find(new.ref)
         if there is not None:
-            raise name_errors.taken(there)
+            raise name_errors.name_taken(there)
         self._ask(guard)
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
@@ -168,7 +168,7 @@ class Ledger:
             )
         before, after = indexes.NOTHING if old is None else indexes.entries(old), indexes.entries(new)
         indexes.move(self._connection, key, before, indexes.NOTHING if type_ == "DELETED" else after)
-        traits = None if old is None else indexes.changed(before, after)
+        traits = None if old is None else indexes.selectors_before(before, after)
         written = None if traits is None else indexes.encode(traits)
         self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, written))
         # Read back rather than handed on: what the caller gave stays the caller's, to change as they like.

@@ -1,4 +1,4 @@
-"""Supervised processes: starting, watching and ending them, their logs, and what the kernel knows of them.
+"""Supervised processes: starting, watching and ending them, their logs, and their state in the kernel.
 
-Standard library only, as everything below `supervisor`.
+Standard library only, like everything in `supervisor`.
 """

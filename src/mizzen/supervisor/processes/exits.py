@@ -1,7 +1,7 @@
-"""Tells, once for each watched process, that it ended.
+"""Exit notification, once per watched process.
 
-Children are reaped on SIGCHLD, all of them in one place: a subreaper also gets children it never started. Adopted
-processes are nobody's children here; a pidfd tells of their end, but not of their exit code.
+All children are reaped here on SIGCHLD: a subreaper also gets children that it never started. Adopted processes are
+not children of the supervisor; a pidfd reports their exit, but not their exit code.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from contextlib import suppress
 from mizzen.supervisor.processes import procfs
 
 Ended = Callable[[int | None], None]
-"""Called with the exit code; 128 + s after signal s; None when it cannot be known."""
+"""Called with the exit code: 128 + s after signal s, None if unknown."""
 
 _LOOK_EVERY = 1.0
-"""Seconds between looks at an adopted process where there is no pidfd."""
+"""Seconds between polls of an adopted process on systems without pidfd."""
 
 
 class Exits:
@@ -26,24 +26,24 @@ class Exits:
         self._children: dict[int, Ended] = {}
 
     def watch_child(self, pid: int, ended: Ended) -> None:
-        """Call it before the loop runs again, else `reap` may be first and take the child for an orphan."""
+        """Call this before the loop runs again; otherwise `reap` may run first and treat the child as an orphan."""
         self._children[pid] = ended
 
     def watch_stranger(self, pid: int, start: str, ended: Ended) -> None:
-        """`ended` is never called from within; if the process is gone already, then soon."""
+        """Never calls `ended` before it returns; if the process is already gone, calls it soon after."""
         try:
             descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
             self._loop.call_soon(self._look, pid, start, ended)
             return
-        if procfs.start_of(pid) != start:  # checked with the pidfd in hand: the pid cannot change its owner now
+        if procfs.start_of(pid) != start:  # checked after opening the pidfd: the pid cannot be reused now
             os.close(descriptor)
             self._loop.call_soon(ended, None)
             return
         self._loop.add_reader(descriptor, self._stranger_ended, descriptor, ended)
 
     def reap(self) -> None:
-        """Takes every child that has ended; for SIGCHLD, which may stand for several."""
+        """Reaps every child that has exited. Called on SIGCHLD, which may stand for several exits."""
         with suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -1,4 +1,4 @@
-"""Keeps log files from growing without end, and old ones from staying for ever."""
+"""Log rotation and expiry: bounds the size of log files and removes old ones."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _CHUNK = 1 << 20
 _DAY = 86_400
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOOKS = 100
-"""Most times that it is asked whether more has come, before a log is cut."""
+"""Maximum number of extra copy passes for newly written data before a log is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much is kept of each log."""
+    """How much of each log is kept."""
 
     bytes: int = 32 << 20
-    """Then it is put aside, as `<log>.1`."""
+    """Size at which a log is rotated to `<log>.1`."""
     files: int = 1
-    """That are put aside: `.1` is the newest."""
+    """Number of rotated files; `.1` is the newest."""
     days: float = 0.0
-    """Since anything was written to one that nobody writes to any more; 0: for ever."""
+    """Days to keep a log after the last write, once no process writes to it; 0 keeps it forever."""
 
 
 def too_long(path: Path, limit: int) -> bool:
@@ -38,10 +38,11 @@ def too_long(path: Path, limit: int) -> bool:
 def rotate(path: Path, files: int = 1) -> None:
     """Copies a log to `<log>.1` and empties it; writers keep their descriptors.
 
-    They must append, else they would go on at their old offset. What comes while it is copied is copied, too, unless it
-    comes faster than that: only a line that is written in the moment of the cut, after the last look, is lost.
+    Writers must open the log in append mode; otherwise they continue at their old offset. Lines written during the copy
+    are copied too, unless they arrive faster than the copy. Only a line written between the last check and the
+    truncation is lost.
 
-    Where there is no room for a copy, the log is emptied without one: what is left of the disk is the store's.
+    If the disk has no room for a copy, the log is emptied without one: the store needs the remaining space.
     """
     fresh = path.with_name(f".{path.name}.1")
     try:
@@ -58,7 +59,7 @@ def _put_aside(path: Path, fresh: Path, files: int) -> None:
     with path.open("rb", buffering=0) as log, open(handle, "wb", buffering=0) as to:
         _copy(log.fileno(), to.fileno())
         shift(path, files)
-        fresh.replace(aside(path, 1))  # first, so that whoever sees the cut finds the rest there
+        fresh.replace(aside(path, 1))  # first, so that a reader who sees the truncated log finds the rest there
         for _ in range(_LOOKS):
             if not _copy(log.fileno(), to.fileno()):
                 break
@@ -66,7 +67,7 @@ def _put_aside(path: Path, fresh: Path, files: int) -> None:
 
 
 def shift(path: Path, files: int) -> None:
-    """Makes room for a new `<log>.1`. Those beyond the last that is kept go, also when fewer are kept than before."""
+    """Makes room for a new `<log>.1`. Removes files beyond the limit, also after the limit was lowered."""
     for old in path.parent.glob(f"{path.name}.*"):
         told = old.name.removeprefix(f"{path.name}.")
         if told.isdecimal() and int(told) >= files:
@@ -81,7 +82,7 @@ def aside(path: Path, number: int) -> Path:
 
 
 def expire(folder: Path, written_to: Collection[Path], now: float, days: float) -> list[Path]:
-    """Removes logs that nobody has written to for so long, but those that somebody may. Returns them."""
+    """Removes logs not written to for `days`, except those in `written_to`. Returns the removed paths."""
     gone: list[Path] = []
     if days <= 0:
         return gone
@@ -92,13 +93,13 @@ def expire(folder: Path, written_to: Collection[Path], now: float, days: float) 
             if old and path not in written_to:
                 path.unlink()
                 gone.append(path)
-        except OSError:  # somebody else did, or it is not ours to remove: no log is worth ending a supervisor
+        except OSError:  # already removed, or not permitted: a log must not end the supervisor
             continue
     return gone
 
 
 def _copy(source: int, target: int) -> int:
-    """What is there now; how much that was."""
+    """Copies all data available now and returns the number of bytes."""
     left = size = os.fstat(source).st_size - os.lseek(source, 0, os.SEEK_CUR)
     while left > 0 and (data := os.read(source, min(_CHUNK, left))):
         left -= len(data)

@@ -1,7 +1,7 @@
-"""One supervised process: started, watched, restarted with back-off, stopped. `protocol.State` has the diagram.
+"""One supervised process: start, watch, restart with back-off, stop. `protocol.State` has the state diagram.
 
-Everything happens in callbacks of the event loop; a method that returns has done its transition. Each transition
-replaces the record file, so a supervisor that dies at any point leaves enough for the next one to go on.
+Everything happens in callbacks of the event loop; when a method returns, its transition is complete. Each transition
+replaces the record file, so a supervisor that dies at any point leaves enough state for its successor to continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 CANNOT_START = 127
 LONG_RUN = 10.0
-"""Seconds after which a run counts as a success and the back-off begins anew."""
+"""Seconds after which a run counts as a success and resets the back-off."""
 
 WITHOUT_SECRETS = "waits to be told its secrets again"
 
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all processes of a supervisor share."""
+class SupervisorContext:
+    """State shared by all processes of a supervisor."""
 
     home: Home
     environment: Mapping[str, str]
@@ -44,14 +44,14 @@ class Surroundings:
     loop: asyncio.AbstractEventLoop
     changed: Callable[[Process], None]
     now: Callable[[], float]
-    """Wall clock; durations are measured with the loop's."""
+    """Wall clock. Durations use the clock of the event loop."""
     new_run: Callable[[], str]
-    """A word for each start. Children inherit it, so a whole family can be told from that of an earlier start."""
+    """Creates an id for each start. Children inherit it, which separates them from those of an earlier start."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """`run/processes/<key>.json`."""
+    """The content of `run/processes/<key>.json`."""
 
     spec: ProcessSpec
     view: ProcessView
@@ -60,7 +60,7 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> Record | None:
-        """None when the file does not hold a record: what it spoke of is found by its environment, or gone."""
+        """Returns None if the file is not a valid record. Its process is then found by its environment, or is gone."""
         data: Any = read_json(path)
         try:
             spec, view = ProcessSpec.from_json(data["spec"]), ProcessView.from_json(data["view"])
@@ -74,7 +74,7 @@ class Record:
 
 
 class Backoff:
-    """How long to wait before the next start: not at all after a long run or a first crash, then 0.1 s, doubling."""
+    """Delay before the next start: none after a long run or a first crash, then 0.1 s, doubling."""
 
     def __init__(self) -> None:
         self._short_runs = 0
@@ -83,16 +83,16 @@ class Backoff:
         if ran > LONG_RUN:
             self._short_runs = 0
         self._short_runs += 1
-        # The exponent is bounded for itself: a process may crash for weeks, and floats end at 2 ** 1024.
+        # Bound the exponent separately: a process may crash for weeks, and floats overflow at 2 ** 1024.
         return 0.0 if self._short_runs == 1 else min(0.1 * 2 ** min(self._short_runs - 2, 16), 30.0)
 
 
 class Process:
-    def __init__(self, around: Surroundings, record: Record) -> None:
+    def __init__(self, around: SupervisorContext, record: Record) -> None:
         self.spec = record.spec
         self.boot = record.boot
         self.run = record.run
-        # Until it is started or adopted it does not run, whatever it did when the record was written.
+        # Until it is started or adopted it is not running, whatever the record says.
         state = State.FAILED if record.view.state is State.FAILED else State.WAITING
         self.view = replace(record.view, state=state, pid=None, start="")
         self._around = around
@@ -103,14 +103,14 @@ class Process:
         self._began = 0.0
 
     @classmethod
-    def of(cls, around: Surroundings, spec: ProcessSpec, *, boot: bool = False) -> Process:
+    def of(cls, around: SupervisorContext, spec: ProcessSpec, *, boot: bool = False) -> Process:
         view = ProcessView(key=spec.key, state=State.WAITING, fingerprint=spec.fingerprint)
         return cls(around, Record(spec, view, run="", boot=boot))
 
     def start(self) -> None:
-        """Spawns it now. A spawn that fails is an exit with code 127.
+        """Spawns the process now. A spawn that fails counts as an exit with code 127.
 
-        Without its secrets, which a predecessor took into its grave, it waits until `become` brings them.
+        If its secrets were lost with a dead supervisor, the process waits until `become` supplies them.
         """
         self._cancel_timer()
         if not self.spec.complete:
@@ -118,31 +118,31 @@ class Process:
             return
         self.run = self._around.new_run()
         self.view = replace(self.view, state=State.WAITING, pid=None, start="")
-        self._save()  # the intent, for a supervisor that dies between the spawn and the next record
+        self._save()  # records the intent, in case the supervisor dies between the spawn and the next record
         self._began = self._around.loop.time()
         try:
             pid = _spawn(self.spec, self.run, self._around)
         except (OSError, TypeError, ValueError) as error:  # not only absent files: a null byte is a ValueError
-            self._ended(CANNOT_START, f"cannot start {self.spec.argv[0]}: {error}")
+            self._on_end(CANNOT_START, f"cannot start {self.spec.argv[0]}: {error}")
             return
-        self._around.exits.watch_child(pid, self._exited)
-        # A child that died already is a zombie without a start, but it is ours: its exit is on the way.
+        self._around.exits.watch_child(pid, self._on_exit)
+        # A child that has already died is a zombie without a start time, but still ours: its exit will be reported.
         self._move(State.RUNNING, pid=pid, start=procfs.start_of(pid) or "")
 
     def adopt(self, pid: int, start: str) -> None:
-        """Takes a survivor of an earlier supervisor as its running process."""
+        """Adopts a survivor of an earlier supervisor as the running process."""
         self._began = self._around.loop.time()
-        self._around.exits.watch_stranger(pid, start, self._exited)
+        self._around.exits.watch_stranger(pid, start, self._on_exit)
         self._move(State.RUNNING, pid=pid, start=start)
 
     def resume(self, *, lost: bool) -> None:
-        """Starts it again after a predecessor's death. `lost`: it ran, and nobody saw its end."""
+        """Starts it again after the previous supervisor died. `lost`: it was running, and its exit was not observed."""
         if lost:
             self.view = replace(self.view, exit_code=None, exit_time=self._around.now(), message=_last_words(self.spec))
         self._restart()
 
     def become(self, spec: ProcessSpec) -> None:
-        """Runs this spec from now on: nothing happens when it does so already."""
+        """Switches to this spec; does nothing if it already runs it."""
         if self.view.state is State.STOPPING:
             self._next, self._retired = spec, False
         elif spec.fingerprint == self.spec.fingerprint:
@@ -154,23 +154,23 @@ class Process:
             self._take(spec)
 
     def retire(self) -> None:
-        """However it ends, it is not started again."""
+        """Disables restarts, however the process exits."""
         self._next, self._retired = None, True
         if self.view.state in (State.WAITING, State.FAILED):
             self._cancel_timer()
             self._move(State.GONE)
 
     def stop(self, grace: float) -> None:
-        """TERM now, KILL after `grace` seconds. Another call may shorten the time that is left."""
+        """Sends TERM now and KILL after `grace` seconds. Another call may shorten the remaining time."""
         self.retire()
         if self.view.state in (State.RUNNING, State.STOPPING):
             self._terminate(grace)
 
     def _learn(self, spec: ProcessSpec) -> None:
-        """What varies, and the secrets as they are now, for the next start: at once, when only they were missing."""
+        """Stores the current `varying` values and secrets for the next start. Starts now if only secrets were missing."""
         if spec.varying != self.spec.varying:
             self.spec = replace(self.spec, varying=spec.varying)
-            self._save()  # for the next supervisor, too, which may start it before anybody says it again
+            self._save()  # also for the next supervisor, which may start it before a client applies it again
         if not spec.complete:
             return
         waited = not self.spec.complete and self.view.state is State.WAITING
@@ -192,17 +192,17 @@ class Process:
             self._move(State.STOPPING)
 
     def _kill(self) -> None:
-        """All of its session: what it started must not outlive it."""
+        """Kills the whole session: its children must not outlive it."""
         self._timer = None
         assert self.view.pid is not None
         procfs.kill_session(self.view.pid)
 
-    def _exited(self, code: int | None) -> None:
+    def _on_exit(self, code: int | None) -> None:
         assert self.view.pid is not None
-        procfs.kill_session(self.view.pid)  # children it left behind
-        self._ended(code, _last_words(self.spec))
+        procfs.kill_session(self.view.pid)  # children that it left behind
+        self._on_end(code, _last_words(self.spec))
 
-    def _ended(self, code: int | None, message: str) -> None:
+    def _on_end(self, code: int | None, message: str) -> None:
         self._cancel_timer()
         self.view = replace(
             self.view, pid=None, start="", exit_code=code, exit_time=self._around.now(), message=message
@@ -240,7 +240,7 @@ class Process:
     def _save(self) -> None:
         try:
             Record(self.spec, self.view, self.run, self.boot).write(self._record_path)
-        except OSError:  # a full disk must not end supervision; the price is that this process may not be adopted
+        except OSError:  # a full disk must not end supervision; the cost: this process may not be adopted
             log.exception("cannot record %s", self.spec.key)
 
     @property
@@ -253,7 +253,7 @@ class Process:
             self._timer = None
 
 
-def _spawn(spec: ProcessSpec, run: str, around: Surroundings) -> int:
+def _spawn(spec: ProcessSpec, run: str, around: SupervisorContext) -> int:
     if spec.termination_log:
         Path(spec.termination_log).unlink(missing_ok=True)
     environment = {
@@ -284,7 +284,7 @@ def _spawn(spec: ProcessSpec, run: str, around: Surroundings) -> int:
         os.close(output)
     if spec.memory is not None:
         procfs.limit_data(child.pid, spec.memory)
-    child.returncode = 0  # `Exits` reaps it; this keeps Popen from waiting for it, too
+    child.returncode = 0  # `Exits` reaps it; this keeps Popen from also waiting for it
     return child.pid
 
 

@@ -1,4 +1,4 @@
-"""What the operating system knows of processes and ports. Made for Linux; elsewhere each answer degrades as it says."""
+"""Process and port information from the operating system. For Linux; docstrings say what other systems get."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def start_of(pid: int) -> str | None:
-    """When this process began, as an opaque word; None when there is none or it is a zombie.
+    """Returns the start time of the process as an opaque string, or None if it does not exist or is a zombie.
 
-    One whose first thread alone has ended looks like a zombie, too, but is there, with all it holds: so it is after a
-    kill, until the last of its threads has seen it.
+    A process whose first thread alone has ended also looks like a zombie, but still exists with all its resources. That
+    is the state after a kill until its last thread has handled the signal.
 
-    The word holds the boot of the machine, too: records outlive a reboot, and pids and ticks begin again after one.
+    The string includes the boot id of the machine: records outlive a reboot, and pids and ticks restart after one.
     """
     if not _has_proc():
         return _start_by_ps(pid)
@@ -34,13 +34,13 @@ def start_of(pid: int) -> str | None:
     return f"{_boot()}.{fields[19]}"
 
 
-def used(pid: int) -> tuple[str, float, int] | None:
-    """When it began, as `start_of` says it; the CPU seconds it has spent; and the bytes of memory it holds.
+def resource_usage(pid: int) -> tuple[str, float, int] | None:
+    """Returns the start (as in `start_of`), the CPU seconds used, and the bytes of memory held.
 
-    In one look, so that it is all of one process. None when there is none, or where there is no /proc.
+    All come from one read, so they belong to one process. None if there is no such process or no /proc.
     """
     try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # asked often, of many: a file object costs thrice that
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # called often, for many: a file object costs 3 times that
     except OSError:
         return None
     try:
@@ -56,7 +56,7 @@ def used(pid: int) -> tuple[str, float, int] | None:
 
 
 def is_leader(pid: int) -> bool:
-    """Whether the process leads a session, as everything does that a supervisor started."""
+    """Whether the process leads a session, as every process started by a supervisor does."""
     try:
         return os.getsid(pid) == pid
     except OSError:
@@ -64,7 +64,7 @@ def is_leader(pid: int) -> bool:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """The environment the process was started with; empty when it is not ours to read or not known."""
+    """Returns the environment at the start of the process; empty if it is unreadable or unknown."""
     try:
         content = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -74,7 +74,7 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def own_pids() -> Iterator[int]:
-    """The processes of this user. None where there is no /proc."""
+    """Yields the pids of this user's processes. Yields none if there is no /proc."""
     if not _has_proc():
         return
     uid = os.getuid()
@@ -85,7 +85,7 @@ def own_pids() -> Iterator[int]:
 
 
 def send(pid: int, start: str, number: signal.Signals) -> bool:
-    """Signals the process unless the pid has ended or belongs to another by now. False: there was none."""
+    """Signals the process, unless it has ended or its pid was reused. Returns False in those cases."""
     if start_of(pid) != start:
         return False
     try:
@@ -96,17 +96,17 @@ def send(pid: int, start: str, number: signal.Signals) -> bool:
 
 
 def limit_data(pid: int, most: int) -> None:
-    """No more than so many bytes of data, threads' stacks included, for this process and those it starts from now on.
+    """Limits the data segment, including thread stacks, of this process and of children it starts from now on.
 
-    Set from outside, right after the start: a child that set it itself would have to run code of ours before its own.
-    Nothing happens where that is not possible, or when the process has ended already.
+    Set from outside, right after the start: otherwise the child would have to run our code before its own. Does nothing
+    if the system does not support this or the process has already ended.
     """
     with suppress(AttributeError, OSError, ValueError):
         resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
 
 
 def wait_for_end(pid: int, start: str, seconds: float) -> bool:
-    """Blocks until the process has ended, at most so long. Whether it has."""
+    """Blocks until the process has ended, for at most `seconds`. Returns whether it has ended."""
     deadline = time.monotonic() + seconds
     while start_of(pid) == start:
         if time.monotonic() > deadline:
@@ -116,20 +116,23 @@ def wait_for_end(pid: int, start: str, seconds: float) -> bool:
 
 
 def kill_session(pid: int) -> None:
-    """KILL for the session that `pid` leads or led, with every group in it. A number that still names a group or a
-    session is not given to a new process. Where there is no /proc: for the group of that number only."""
+    """Sends KILL to the session that `pid` leads or led, with every group in it.
+
+    The kernel does not give a number that still names a group or session to a new process. Without /proc, kills only
+    the process group of that number.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     killed: set[int] = set()
     while left := {member for member in own_pids() if _session(member) == pid} - killed:
-        for member in left:  # those that have ended and are nobody's yet, too: it does them no harm
+        for member in left:  # includes unreaped zombies, which a signal does not harm
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(member, signal.SIGKILL)
         killed |= left
 
 
 def become_subreaper() -> None:
-    """Orphans below this process become its children instead of init's, so it can reap them. Linux only."""
+    """Makes orphaned descendants children of this process instead of init, so it can reap them. Linux only."""
     if sys.platform == "linux":
         import ctypes
 
@@ -137,7 +140,7 @@ def become_subreaper() -> None:
 
 
 def holder_of(port: int) -> str:
-    """`name (pid 12)` of the program that listens on this TCP port, or "" when it cannot be told."""
+    """Returns `name (pid 12)` of the program that listens on this TCP port, or "" if unknown."""
     inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
     targets = {f"socket:[{inode}]" for inode in inodes}
     for pid in own_pids() if targets else ():
@@ -179,7 +182,7 @@ def _boot() -> str:
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/<pid>/stat from the state on; the name before it may hold blanks and brackets."""
+    """Returns the fields of /proc/<pid>/stat from the state on; the name before it may contain spaces and brackets."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,10 +1,10 @@
-"""Processes that outlived their supervisor: who they are, and ending them when no supervisor can.
+"""Processes that outlived their supervisor: finding them, and ending them when no supervisor can.
 
-Everything a supervisor starts carries the data dir, its key and the word of its start in its environment, and so do its
-own children. A survivor is known by its record (pid and start) or, if it was never recorded, by those three.
+Every process that a supervisor starts has the data dir, its key and the id of its start in its environment; its
+children inherit them. A survivor is identified by its record (pid and start) or, if never recorded, by those three.
 
-*Holders* have the listening sockets: plane, gateways, and a supervisor that one of them is starting. Only they can
-bring a supervisor back, and one that was not given those sockets cannot bind the ports before they have ended.
+*Holders* have the listening sockets: the plane, gateways, and a supervisor that one of them is starting. Only holders
+can revive a supervisor. A supervisor that did not inherit those sockets cannot bind the ports until all holders exit.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from mizzen.supervisor.processes.process import Record
 from mizzen.supervisor.protocol import Boot
 
 _KILL_WAIT = 2.0
-"""Seconds in which the kernel ends what got KILL; beyond it a process hangs in the kernel and we leave it."""
+"""Seconds that a killed process may take to end; after that it hangs in the kernel and we give up on it."""
 
 
 class SupervisorAlive(Exception):
-    """There is a supervisor: ask that one."""
+    """A supervisor is alive; send it the request instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +38,21 @@ class Survivor:
     key: str
     run: str
     leader: bool
-    """Leads a session: it was started by a supervisor, not by such a process (unless that was made a daemon)."""
+    """Leads a session: a supervisor started it, not a supervised process (unless it daemonized)."""
 
 
 def find(home: Home, key: str | None = None) -> list[Survivor]:
-    """Every living process of this data dir (or of one key in it), oldest first, never this one."""
+    """Returns every live process of this data dir (or of one key in it), oldest first, except this one."""
 
-    def wanted(values: Mapping[str, str]) -> bool:
+    def is_ours(values: Mapping[str, str]) -> bool:
         name = values.get("MIZZEN_PROCESS_KEY")
         return name is not None and key in (None, name)
 
-    return _scan(home, wanted)
+    return _scan(home, is_ours)
 
 
 def holders(home: Home) -> list[Survivor]:
-    """Every living process that has the listening sockets, oldest first. Without a key: a supervisor being started."""
+    """Returns live processes with the listening sockets, oldest first. One without a key is a starting supervisor."""
     return _with_recorded(home, _scan(home, lambda values: VARIABLE in values), lambda record: record.spec.listeners)
 
 
@@ -61,8 +61,8 @@ def records(home: Home) -> list[Record]:
     return [record for record in read if record is not None]
 
 
-def recorded(record: Record, found: Iterable[Survivor]) -> tuple[int, str] | None:
-    """Pid and start of the living process a record speaks of. One without a pid was written just before the spawn."""
+def match_record(record: Record, found: Iterable[Survivor]) -> tuple[int, str] | None:
+    """Returns pid and start of a record's live process. A record without a pid was written just before the spawn."""
     view = record.view
     if view.pid is not None:
         return (view.pid, view.start) if view.start and procfs.start_of(view.pid) == view.start else None
@@ -73,15 +73,15 @@ def recorded(record: Record, found: Iterable[Survivor]) -> tuple[int, str] | Non
 
 
 def lasting(home: Home) -> list[Survivor]:
-    """The lasting processes that live, by their records."""
+    """Returns the live lasting processes, by their records."""
     return _with_recorded(home, [], lambda record: record.spec.lasting)
 
 
 def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
-    """Ends everything of a data dir whose supervisor is dead; says what. With `leave`, all but the lasting processes.
-    Raises SupervisorAlive.
+    """Ends all processes of a data dir whose supervisor is dead, and returns their names. Raises SupervisorAlive.
 
-    It holds the supervisor's lock meanwhile, and the info file goes first: without it nobody revives a supervisor.
+    With `leave`, lasting processes are left running. Holds the supervisor's lock meanwhile, and removes the info file
+    first: without it no process revives a supervisor.
     """
     home.prepare()
     with lock(home) as held:
@@ -90,7 +90,7 @@ def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
         home.info.unlink(missing_ok=True)
         try:
             grace = Boot.read(home.boot).stop_timeout
-        except ValueError:  # the end must be possible in any case
+        except ValueError:  # a stop must always be possible
             grace = Boot().stop_timeout
         left = {(survivor.key, survivor.run) for survivor in lasting(home)} if leave else set()
         found = end(lambda: [each for each in _all_of(home) if (each.key, each.run) not in left], grace)
@@ -99,23 +99,23 @@ def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
 
 
 def end_holders(home: Home, grace: float) -> None:
-    """Frees the ports. Call it with the lock; the info file goes first, so that no holder starts another supervisor."""
+    """Frees the ports. Call with the lock held. Removes the info file first, so that no holder starts a supervisor."""
     if holders(home):
         home.info.unlink(missing_ok=True)
         end(lambda: holders(home), grace)
 
 
 def end_at_once(home: Home, spared: Container[tuple[str, str]] = ()) -> None:
-    """KILL for everything of a data dir, until nothing is left but those `spared` by key and start."""
+    """Kills all processes of a data dir until only those in `spared` (key and start) are left."""
     _kill((), lambda: [survivor for survivor in find(home) if (survivor.key, survivor.run) not in spared])
 
 
 def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
-    """TERM for what `look` finds, after `grace` seconds KILL, until it finds nothing. Says what it found. Blocks."""
+    """Sends TERM to what `look` finds, KILL after `grace` seconds, until it finds nothing. Returns them. Blocks."""
     found = look()
     led = {(survivor.key, survivor.run) for survivor in found if survivor.leader}
     for survivor in found:
-        # The children of a living leader are that one's to end.
+        # A live leader ends its own children.
         if survivor.leader or (survivor.key, survivor.run) not in led:
             procfs.send(survivor.pid, survivor.start, signal.SIGTERM)
     _wait(found, grace)
@@ -124,7 +124,7 @@ def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
 
 
 def clear(home: Home, spared: Container[str] = ()) -> None:
-    """Removes the files that speak of running processes, but for the records of those `spared`."""
+    """Removes the files about running processes, except the records of `spared` ones."""
     ended = (path for path in home.processes.iterdir() if path.stem not in spared)
     for path in (home.info, home.socket, home.failure, home.leaving, *ended, *home.sockets.iterdir()):
         path.unlink(missing_ok=True)
@@ -132,7 +132,7 @@ def clear(home: Home, spared: Container[str] = ()) -> None:
 
 @contextmanager
 def lock(home: Home) -> Iterator[bool]:
-    """Whether this process got the supervisor's lock; held until the end of the block, or of the process."""
+    """Yields whether this process got the supervisor's lock; held until the block, or the process, ends."""
     with open(home.lock, "a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,17 +147,17 @@ def _all_of(home: Home) -> list[Survivor]:
 
 
 def _with_recorded(home: Home, found: list[Survivor], wanted: Callable[[Record], bool]) -> list[Survivor]:
-    """Those found by their environment and, where that cannot be read, those that records speak of."""
+    """Returns survivors found by environment and, where that is unreadable, by their records."""
     pids = {os.getpid(), *(survivor.pid for survivor in found)}
     for record in filter(wanted, records(home)):
-        alive = recorded(record, found)
+        alive = match_record(record, found)
         if alive is not None and alive[0] not in pids:
             found.append(Survivor(alive[0], alive[1], record.spec.key, record.run, leader=True))
     return found
 
 
 def _scan(home: Home, wanted: Callable[[Mapping[str, str]], bool]) -> list[Survivor]:
-    """Every living process of this data dir whose environment is wanted, oldest first, never this one."""
+    """Returns live processes of this data dir whose environment is `wanted`, oldest first, except this one."""
     found = []
     for pid in procfs.own_pids():
         values = procfs.environ(pid)

@@ -1,5 +1,5 @@
-"""HTTP/2 as gRPC needs it, for servers: one connection, many calls, each a request and an answer with trailers.
+"""An HTTP/2 server for gRPC: one connection, many calls, each a request and a response with trailers.
 
-Hand-written because gRPC's own server costs ten times as much a call. `frames` are the bytes, `headers` their heads,
-`streams` one call of many; a connection is what writes (`wire`) and what reads (`connection`).
+Hand-written, because gRPC's own server costs ten times as much per call. `frames` encodes frames, `headers` does HPACK,
+`stream` is one call; `writer` and `connection` are the writing and the reading half of a connection.
 """

@@ -1,11 +1,11 @@
-"""What comes from a client that speaks HTTP/2, from its preface on.
+"""The reading half of an HTTP/2 connection, from the client's preface on.
 
-Kept to what gRPC needs: no server push, no priorities, no upgrade from HTTP/1.1. The client is held to the rules that
-others depend on: how much it may send unasked, how many calls it may have, how much noise it may make between them.
+Limited to what gRPC needs: no server push, no priorities, no upgrade from HTTP/1.1. The client must obey limits that
+protect others: unacknowledged data, concurrent calls, and noise, which is the cost of frames that do no useful work.
 
-Hazards kept in mind: a head is decoded even for a stream that is gone, for the table of heads would be another one on
-each side; continuations without end (CVE-2024-27316), calls that are cancelled as fast as they are made
-(CVE-2023-44487), or that we are made to cancel (CVE-2025-8671), and frames that bring nothing, are attacks: noise.
+Hazards: headers are decoded even for a stream that is gone; otherwise the HPACK tables of both sides would diverge.
+Known attacks count as noise: endless continuations (CVE-2024-27316), calls that are cancelled as fast as they are made
+(CVE-2023-44487) or that make the server cancel them (CVE-2025-8671), and empty frames.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from __future__ import annotations
 from typing import Any
 
 from mizzen.web.http2 import frames
-from mizzen.web.http2.frames import Code, ConnectionFault
-from mizzen.web.http2.headers import LIST_BYTES, MOST_LIST_BYTES, Head, Heads
+from mizzen.web.http2.frames import ConnectionFault, ErrorCode
+from mizzen.web.http2.headers import MAX_DECODED_BYTES, MAX_LIST_BYTES, HeaderBlock, HeaderDecoder
 from mizzen.web.http2.stream import Stream
-from mizzen.web.http2.writer import NOISE, QUIET, WireProtocol
+from mizzen.web.http2.writer import NOISE, QUIET, Http2WriterProtocol
 
-STREAMS = 256
-"""Calls that a client may have at a time."""
+MAX_STREAMS = 256
+"""Maximum concurrent calls of a client."""
 STREAM_WINDOW, WINDOW = 1 << 20, 8 << 20
-"""Bytes that it may send before it hears that they have come: for one call, and for all."""
+"""Flow-control windows for incoming data: of one call, and of the connection."""
 RESET_NOISE, SETTINGS_NOISE, CRUMB_NOISE, OVERSIZED_NOISE = 10, 20, 3, 100
-CRUMB = 1 << 10
-"""A window that grows by less is hardly worth a look at who waits for it."""
+SMALL_WINDOW = 1 << 10
+"""Smaller window updates count as noise while streams are blocked."""
 PIECE_BYTES = 1 << 10
-"""How long the pieces of a head have to be, give or take."""
+"""Minimum average size of the pieces of a header block."""
 
 _FIRST_ALLOWANCE = 65_535
-_GREETING = frames.settings(
+_GREETING = frames.encode_settings(
     {
-        frames.MAX_CONCURRENT_STREAMS: STREAMS,
+        frames.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
         frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-        frames.MAX_HEADER_LIST_SIZE: LIST_BYTES,
+        frames.MAX_HEADER_LIST_SIZE: MAX_LIST_BYTES,
     }
-) + frames.window_update(0, WINDOW - _FIRST_ALLOWANCE)
-_ACKNOWLEDGED = frames.frame(frames.SETTINGS, frames.ACK, 0)
+) + frames.encode_window_update(0, WINDOW - _FIRST_ALLOWANCE)
+_ACKNOWLEDGED = frames.encode_frame(frames.SETTINGS, frames.ACK, 0)
 _PING_BYTES = 8
 _WRONG_DOOR = b"this port speaks gRPC, which is HTTP/2 without an upgrade; REST has a port of its own\n"
 _NOT_HTTP2 = b"HTTP/1.1 426 Upgrade Required\r\nconnection: close\r\nupgrade: h2c\r\ncontent-type: text/plain\r\n" + (
@@ -44,39 +44,39 @@ _NOT_HTTP2 = b"HTTP/1.1 426 Upgrade Required\r\nconnection: close\r\nupgrade: h2
 )
 
 
-class Http2Protocol(WireProtocol):
+class Http2Protocol(Http2WriterProtocol):
     """One client connection."""
 
     def __init__(self, *uvicorns: Any, **named: Any) -> None:
         super().__init__(*uvicorns, **named)
         self._rest = b""
         self._allowance = WINDOW
-        self._heads = Heads()
+        self._heads = HeaderDecoder()
         self._block: tuple[int, int, list[bytes]] | None = None
-        """A head whose end has not come: its stream, its flags and its pieces."""
+        """An incomplete header block: its stream, its flags and its pieces."""
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._ignores_input:
             return
-        self._heard_at = self._door.now
+        self._heard_at = self._limiter.now
         try:
             self._rest = self._take(self._rest + data if self._rest else data)
         except ConnectionFault as fault:
-            self._send_away(fault.code, fault.message)
+            self._disconnect(fault.code, fault.message)
 
-    def taken(self, stream: Stream) -> None:
+    def grant_window(self, stream: Stream) -> None:
         if stream.allowance < STREAM_WINDOW // 2:
-            self.send(frames.window_update(stream.id, STREAM_WINDOW - stream.allowance))
+            self.send(frames.encode_window_update(stream.id, STREAM_WINDOW - stream.allowance))
             stream.allowance = STREAM_WINDOW
 
     # Reading
 
     def _take(self, data: bytes) -> bytes:
-        """Returns the beginning of a frame that has not come to its end."""
+        """Process all complete frames and return the start of an incomplete one."""
         at, end = 0, len(data)
         if not self._greeted:
             if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
-                self._refuse_stranger()
+                self._refuse_http1()
                 return b""
             if end < len(frames.PREFACE):
                 return data
@@ -87,19 +87,19 @@ class Http2Protocol(WireProtocol):
             high, low, kind, flags, id_ = frames.read_head(data, at)
             size = high << 8 | low
             if size > frames.FRAME_BYTES:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, f"a frame of {size} bytes")
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} bytes is too large")
             start = at + frames.HEAD_BYTES
             if end - start < size:
                 break
             at = start + size
             payload = data[start:at]
-            id_ &= frames.MOST_WINDOW
+            id_ &= frames.MAX_WINDOW
             if self._block is not None and kind != frames.CONTINUATION:
-                raise ConnectionFault(Code.PROTOCOL_ERROR, "a head that is not continued")
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "expected a CONTINUATION frame")
             if kind == frames.DATA:
                 self._take_data(id_, flags, payload)
             elif kind == frames.HEADERS:
-                self._take_block(id_, flags, frames.unpadded(flags, payload))
+                self._take_block(id_, flags, frames.strip_padding(flags, payload))
             elif kind == frames.CONTINUATION:
                 self._take_more_block(id_, flags, payload)
             else:
@@ -110,129 +110,131 @@ class Http2Protocol(WireProtocol):
         size = len(payload)
         self._allowance -= size
         if self._allowance < 0:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "more data than was allowed")
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "the data exceeds the connection's flow-control window")
         if self._allowance < WINDOW // 2:
-            self.send(frames.window_update(0, WINDOW - self._allowance))
+            self.send(frames.encode_window_update(0, WINDOW - self._allowance))
             self._allowance = WINDOW
         stream = self._streams.get(id_)
-        if stream is None or stream.heard:
+        if stream is None or stream.request_complete:
             self._require_known(id_, "data")
             self._note_noise()
             if stream is not None:
-                self._give_up(stream, Code.STREAM_CLOSED)
+                self._reset_stream(stream, ErrorCode.STREAM_CLOSED)
             return
         stream.allowance -= size
         if stream.allowance < 0:
-            self._give_up(stream, Code.FLOW_CONTROL_ERROR)
+            self._reset_stream(stream, ErrorCode.FLOW_CONTROL_ERROR)
             return
         ends = bool(flags & frames.END_STREAM)
         if flags & frames.PADDED:
-            payload = frames.unpadded(frames.PADDED, payload)
+            payload = frames.strip_padding(frames.PADDED, payload)
         if not payload and not ends:
             self._note_noise()
-        stream.heard = ends
-        stream.heard_at = self._door.now
+        stream.request_complete = ends
+        stream.last_read_at = self._limiter.now
         stream.bytes += len(payload)
         receiver = stream.receiver
         if receiver is not None and payload:
-            receiver.received(payload)
-            receiver = stream.receiver  # it may have answered
+            receiver.on_data(payload)
+            receiver = stream.receiver  # it may have answered already
         if ends:
             if receiver is not None:
-                receiver.ended()
+                receiver.on_end()
         elif not stream.holding and receiver is not None:
-            self.taken(stream)
+            self.grant_window(stream)
 
     def _take_block(self, id_: int, flags: int, block: bytes) -> None:
         if not id_ & 1:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"a head on stream {id_}")
+            raise ConnectionFault(
+                ErrorCode.PROTOCOL_ERROR, f"HEADERS frame on stream {id_}, which a client cannot open"
+            )
         if not flags & frames.END_HEADERS:
             self._block = (id_, flags, [block])
             return
-        self._take_head(id_, flags, self._heads.read(block))
+        self._take_head(id_, flags, self._heads.decode(block))
 
     def _take_more_block(self, id_: int, flags: int, more: bytes) -> None:
         if self._block is None or self._block[0] != id_:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a continuation of nothing")
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "CONTINUATION frame without HEADERS")
         _, first, pieces = self._block
         pieces.append(more)
-        if sum(map(len, pieces)) > MOST_LIST_BYTES or len(pieces) > LIST_BYTES // PIECE_BYTES:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "the head of the request is too long")
+        if sum(map(len, pieces)) > MAX_DECODED_BYTES or len(pieces) > MAX_LIST_BYTES // PIECE_BYTES:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "the headers of the request are too large")
         if flags & frames.END_HEADERS:
             self._block = None
-            self._take_head(id_, first, self._heads.read(b"".join(pieces)))
+            self._take_head(id_, first, self._heads.decode(b"".join(pieces)))
 
-    def _take_head(self, id_: int, flags: int, head: Head) -> None:
+    def _take_head(self, id_: int, flags: int, head: HeaderBlock) -> None:
         ends = bool(flags & frames.END_STREAM)
         stream = self._streams.get(id_)
         if stream is not None:  # trailers
-            if stream.heard or not ends:
-                self._give_up(stream, Code.PROTOCOL_ERROR)
+            if stream.request_complete or not ends:
+                self._reset_stream(stream, ErrorCode.PROTOCOL_ERROR)
                 return
-            stream.heard = True
+            stream.request_complete = True
             if stream.receiver is not None:
-                stream.receiver.ended()
+                stream.receiver.on_end()
             return
-        if id_ <= self._last or self._leaving:  # of a stream that we gave up, or were never to answer, and said so
+        if id_ <= self._last or self._draining:  # of a stream that was reset, or opened after GOAWAY
             self._note_noise()
             return
         self._last = id_
-        if len(self._streams) >= STREAMS:
+        if len(self._streams) >= MAX_STREAMS:
             self._note_noise(RESET_NOISE)
-            self.send(frames.reset(id_, Code.REFUSED_STREAM))
+            self.send(frames.encode_reset(id_, ErrorCode.REFUSED_STREAM))
             return
-        stream = Stream(id_, self, self._first_window, STREAM_WINDOW, self._door.now)
-        stream.heard = ends
+        stream = Stream(id_, self, self._first_window, STREAM_WINDOW, self._limiter.now)
+        stream.request_complete = ends
         self._streams[id_] = stream
         if head.oversized:
             self._note_noise(OVERSIZED_NOISE)
-        receiver = self._host.opened(stream, head)
+        receiver = self._host.on_stream(stream, head)
         if receiver is not None:
             stream.receiver = receiver
             if ends:
-                receiver.ended()
+                receiver.on_end()
 
     def _take_other(self, kind: int, id_: int, flags: int, payload: bytes) -> None:
         if kind == frames.WINDOW_UPDATE:
-            self._take_window(id_, frames.number(payload) & frames.MOST_WINDOW)
+            self._take_window(id_, frames.read_number(payload) & frames.MAX_WINDOW)
         elif kind == frames.RST_STREAM:
-            frames.number(payload)
+            frames.read_number(payload)
             self._require_known(id_, "a reset")
             self._note_noise()
             stream = self._streams.get(id_)
             if stream is not None:
-                honest = stream.receiver is not None and stream.receiver.lapsed()
+                honest = stream.receiver is not None and stream.receiver.has_waited_long()
                 self._note_noise(QUIET if honest else RESET_NOISE + QUIET)
-                stream.heard = True
+                stream.request_complete = True
                 stream.cancel()
         elif kind == frames.SETTINGS:
             self._note_noise(SETTINGS_NOISE)
             if id_ or (flags & frames.ACK and payload):
-                raise ConnectionFault(Code.PROTOCOL_ERROR, "settings that are none")
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "invalid SETTINGS frame")
             if not flags & frames.ACK:
                 self._take_settings(frames.read_settings(payload))
         elif kind == frames.PING:
             self._note_noise()
             if id_ or len(payload) != _PING_BYTES:
-                raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a ping that is none")
+                raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "invalid PING frame")
             if not flags & frames.ACK:
-                self.send(frames.frame(frames.PING, frames.ACK, 0, payload))
+                self.send(frames.encode_frame(frames.PING, frames.ACK, 0, payload))
         elif kind == frames.PUSH_PROMISE:
-            raise ConnectionFault(Code.PROTOCOL_ERROR, "a push by a client")
-        else:  # GOAWAY: it will ask no more; PRIORITY, and what is not known, is left out
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PUSH_PROMISE from a client")
+        else:  # GOAWAY, PRIORITY and unknown frames are ignored
             self._note_noise()
 
     def _take_settings(self, values: list[tuple[int, int]]) -> None:
-        for name, value in dict(values).items():  # each may stand in it a thousand times
+        for name, value in dict(values).items():  # a frame may repeat a setting a thousand times
             if name == frames.INITIAL_WINDOW_SIZE:
                 self._first_window, before = value, self._first_window
                 for stream in self._streams.values():
                     stream.window += value - before
-                if max(value, *(stream.window for stream in self._streams.values()), 0) > frames.MOST_WINDOW:
-                    raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window that is too large")
+                if max(value, *(stream.window for stream in self._streams.values()), 0) > frames.MAX_WINDOW:
+                    raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "flow-control window too large")
             elif name == frames.MAX_FRAME_SIZE:
                 if not frames.FRAME_BYTES <= value < 1 << 24:
-                    raise ConnectionFault(Code.PROTOCOL_ERROR, "frames of an odd size")
+                    raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "invalid maximum frame size")
                 self.frame_bytes = min(value, STREAM_WINDOW)
         self.send(_ACKNOWLEDGED)
         self._pump()
@@ -243,12 +245,12 @@ class Http2Protocol(WireProtocol):
             self._require_known(id_, "a window")
             self._note_noise()
             return
-        if more < CRUMB and self._blocked:
+        if more < SMALL_WINDOW and self._blocked:
             self._note_noise(CRUMB_NOISE)
         if stream is not None:
             stream.window += more
-            if not more or stream.window > frames.MOST_WINDOW:
-                self._give_up(stream, Code.FLOW_CONTROL_ERROR)
+            if not more or stream.window > frames.MAX_WINDOW:
+                self._reset_stream(stream, ErrorCode.FLOW_CONTROL_ERROR)
             elif stream in self._blocked and not self.paused:
                 del self._blocked[stream]
                 stream.resume()
@@ -257,9 +259,9 @@ class Http2Protocol(WireProtocol):
             return
         was_shut = self.window <= 0
         self.window += more
-        if not more or self.window > frames.MOST_WINDOW:
-            raise ConnectionFault(Code.FLOW_CONTROL_ERROR, "a window that is none, or too large")
-        if was_shut:  # else those that wait do so for windows of their own
+        if not more or self.window > frames.MAX_WINDOW:
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "invalid window update")
+        if was_shut:  # otherwise the blocked streams wait for their own windows
             self._pump()
         else:
             self._note_noise()
@@ -267,22 +269,22 @@ class Http2Protocol(WireProtocol):
     # Rules
 
     def _require_known(self, id_: int, what: str) -> None:
-        """Of streams that we said we would not answer there may be anything."""
-        if not id_ & 1 or (id_ > self._last and not self._leaving):
-            raise ConnectionFault(Code.PROTOCOL_ERROR, f"{what} of stream {id_}, which is idle")
+        """Raises ConnectionFault for an idle stream. After GOAWAY, frames of new streams are ignored."""
+        if not id_ & 1 or (id_ > self._last and not self._draining):
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, f"{what} on stream {id_}, which is idle")
 
-    def _give_up(self, stream: Stream, code: Code) -> None:
-        """For a fault of the client's."""
+    def _reset_stream(self, stream: Stream, code: ErrorCode) -> None:
+        """Reset a stream because of an error of the client."""
         stream.reset(code)
         self._note_noise(RESET_NOISE + QUIET)
 
     def _note_noise(self, much: int = 1) -> None:
         self._noise += much
         if self._noise > NOISE:
-            raise ConnectionFault(Code.ENHANCE_YOUR_CALM, "too much noise for too few calls")
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many control frames for too few calls")
 
-    def _refuse_stranger(self) -> None:
-        """Mostly somebody with curl, who can read what we say."""
-        self._deaf = self._leaving = True
+    def _refuse_http1(self) -> None:
+        """Answer in HTTP/1.1: the client is mostly a person with curl."""
+        self._ignores_input = self._draining = True
         self.transport.write(_NOT_HTTP2)
         self._end()

@@ -1,4 +1,4 @@
-"""The frames of HTTP/2 (RFC 9113): their numbers, and how one is written and read."""
+"""HTTP/2 frames (RFC 9113): constants, encoding and decoding."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from enum import IntEnum
 from typing import Final
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-MOST_WINDOW: Final = (1 << 31) - 1
+MAX_WINDOW: Final = (1 << 31) - 1
 HEAD_BYTES: Final = 9
 FRAME_BYTES: Final = 16384
-"""What a frame may hold unless its receiver allows more. We never do: it bounds what waits for the end of a frame."""
+"""Default maximum payload. This server never raises it, which bounds the buffer for an incomplete frame."""
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 
@@ -20,19 +20,19 @@ END_HEADERS, PADDED, PRIORITIZED = 0x4, 0x8, 0x20
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE, MAX_HEADER_LIST_SIZE = (
     range(1, 7)
 )
-"""The settings that are known."""
+"""The known settings."""
 
 _HEAD = struct.Struct(">HBBBL")
 _SETTING = struct.Struct(">HL")
 _NUMBER = struct.Struct(">L")
 
-head = _HEAD.pack
+encode_head = _HEAD.pack
 read_head = _HEAD.unpack_from
 """(length >> 8, length & 255, type, flags, stream)"""
 
 
-class Code(IntEnum):
-    """Why a stream or a connection is ended."""
+class ErrorCode(IntEnum):
+    """Why a stream or connection is closed."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1
@@ -47,58 +47,58 @@ class Code(IntEnum):
 
 
 class ConnectionFault(Exception):
-    """The peer broke a rule that the whole connection depends on: it is told why, and closed."""
+    """The peer violated the protocol in a way that ends the connection. It gets the reason before the close."""
 
-    def __init__(self, code: Code, message: str) -> None:
+    def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+def encode_frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     size = len(payload)
     return _HEAD.pack(size >> 8, size & 255, kind, flags, stream) + payload
 
 
-def settings(values: dict[int, int]) -> bytes:
-    return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
+def encode_settings(values: dict[int, int]) -> bytes:
+    return encode_frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
 
 
 def read_settings(payload: bytes) -> list[tuple[int, int]]:
     if len(payload) % _SETTING.size:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "settings of an odd length")
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "SETTINGS frame of invalid length")
     return list(_SETTING.iter_unpack(payload))
 
 
-def reset(stream: int, code: Code) -> bytes:
-    return frame(RST_STREAM, 0, stream, _NUMBER.pack(code))
+def encode_reset(stream: int, code: ErrorCode) -> bytes:
+    return encode_frame(RST_STREAM, 0, stream, _NUMBER.pack(code))
 
 
-def window_update(stream: int, more: int) -> bytes:
-    return frame(WINDOW_UPDATE, 0, stream, _NUMBER.pack(more))
+def encode_window_update(stream: int, more: int) -> bytes:
+    return encode_frame(WINDOW_UPDATE, 0, stream, _NUMBER.pack(more))
 
 
-def go_away(last: int, code: Code, message: str = "") -> bytes:
-    return frame(GOAWAY, 0, 0, _NUMBER.pack(last) + _NUMBER.pack(code) + message.encode()[:1000])
+def encode_goaway(last: int, code: ErrorCode, message: str = "") -> bytes:
+    return encode_frame(GOAWAY, 0, 0, _NUMBER.pack(last) + _NUMBER.pack(code) + message.encode()[:1000])
 
 
-def number(payload: bytes) -> int:
-    """Of a RST_STREAM or a WINDOW_UPDATE."""
+def read_number(payload: bytes) -> int:
+    """Read the payload of a RST_STREAM or WINDOW_UPDATE frame."""
     if len(payload) != _NUMBER.size:
-        raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a frame that must hold four bytes")
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "the payload of this frame must have four bytes")
     value: int = _NUMBER.unpack(payload)[0]
     return value
 
 
-def unpadded(flags: int, payload: bytes) -> bytes:
-    """What is left of a DATA or HEADERS frame without padding and priority."""
+def strip_padding(flags: int, payload: bytes) -> bytes:
+    """Return the payload of a DATA or HEADERS frame without padding and priority."""
     padding = start = 0
     if flags & PADDED:
         if not payload:
-            raise ConnectionFault(Code.FRAME_SIZE_ERROR, "a padded frame without its padding")
+            raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "padded frame without padding length")
         padding, start = payload[0], 1
     if flags & PRIORITIZED:
         start += 5
     if start + padding > len(payload):
-        raise ConnectionFault(Code.PROTOCOL_ERROR, "more padding than frame")
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "padding exceeds the frame")
     return payload[start : len(payload) - padding]

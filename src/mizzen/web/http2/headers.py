@@ -1,9 +1,9 @@
-"""Heads of requests out of HPACK, and heads of answers into it.
+"""HPACK: decodes request headers, and encodes response headers.
 
-A client that repeats itself sends the same few bytes for the same head, as long as the table that both sides keep does
-not change. So heads are remembered by their bytes, and forgotten with every change of the table.
+A client sends the same few bytes for the same headers, as long as the dynamic table of both sides does not change. So
+decoded headers are cached by their bytes, and the cache is cleared with every change of the table.
 
-Answers use no table: their heads are written once, as literals, and are the same bytes for everybody.
+Responses use no table: their headers are encoded once, as literals, and are the same bytes for every client.
 """
 
 from __future__ import annotations
@@ -14,44 +14,44 @@ from typing import Any
 from hpack import Decoder
 from hpack.exceptions import HPACKError
 
-from mizzen.web.http2.frames import Code, ConnectionFault
+from mizzen.web.http2.frames import ConnectionFault, ErrorCode
 
-LIST_BYTES = 16 << 10
-"""All names and values of one head, and 32 more for each: a call with a longer one is refused."""
-MOST_LIST_BYTES = 4 * LIST_BYTES
-"""Beyond which it is not read to its end, without which no other head of the connection can be."""
-REMEMBERED, BLOCK_TO_KEEP = 32, 1024
-"""How many heads of a connection are remembered, and how long one may be for that."""
-REMEMBERED_BYTES = 32 << 10
-"""Of all of them as they are read: a few bytes can stand for much that is in the table."""
+MAX_LIST_BYTES = 16 << 10
+"""All names and values of one request, plus 32 bytes each: a call with more is refused."""
+MAX_DECODED_BYTES = 4 * MAX_LIST_BYTES
+"""Beyond this, decoding stops. The connection is then unusable, because the table is out of sync."""
+MAX_CACHED, MAX_CACHED_BLOCK = 32, 1024
+"""Entries in a connection's cache, and the maximum encoded size of one."""
+MAX_CACHED_BYTES = 32 << 10
+"""Decoded bytes in a connection's cache: a few encoded bytes can stand for much from the table."""
 
 _FIELD_BYTES = 32
 
 
-class Head:
-    """Of one request, or of all that have the same."""
+class HeaderBlock:
+    """The headers of one request, or of all requests with the same headers."""
 
-    __slots__ = ("fields", "meaning", "oversized", "size")
+    __slots__ = ("fields", "oversized", "parsed", "size")
 
     def __init__(self, fields: tuple[tuple[bytes, bytes], ...], size: int = 0, *, oversized: bool = False) -> None:
         self.fields = fields
         self.size = size
-        """Bytes, as HTTP/2 counts them."""
+        """Bytes as HTTP/2 counts them."""
         self.oversized = oversized
-        """There was more than is kept of it."""
-        self.meaning: Any = None
-        """What whoever answers has made of it, if that holds for the next one, too."""
+        """The headers were too large and are not kept."""
+        self.parsed: Any = None
+        """The handler's parsed form, if it is valid for later requests too."""
 
 
-class Heads:
-    """The heads of one connection's requests."""
+class HeaderDecoder:
+    """Decodes the request headers of one connection."""
 
     def __init__(self) -> None:
-        self._decoder = Decoder(max_header_list_size=MOST_LIST_BYTES)
-        self._known: dict[bytes, Head] = {}
+        self._decoder = Decoder(max_header_list_size=MAX_DECODED_BYTES)
+        self._known: dict[bytes, HeaderBlock] = {}
         self._known_bytes = 0
 
-    def read(self, block: bytes) -> Head:
+    def decode(self, block: bytes) -> HeaderBlock:
         known = self._known.get(block)
         if known is not None:
             return known
@@ -61,31 +61,31 @@ class Heads:
         try:
             fields = self._decoder.decode(block, raw=True)
         except HPACKError as error:
-            raise ConnectionFault(Code.COMPRESSION_ERROR, str(error)) from error
+            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, str(error)) from error
         list_bytes = sum(len(name) + len(value) + _FIELD_BYTES for name, value in fields)
-        if list_bytes > LIST_BYTES:
-            head = Head((), oversized=True)
+        if list_bytes > MAX_LIST_BYTES:
+            head = HeaderBlock((), oversized=True)
         else:
-            head = Head(tuple((bytes(name), bytes(value)) for name, value in fields), list_bytes)
-        # What is added to the table comes first in it, as an object of its own.
+            head = HeaderBlock(tuple((bytes(name), bytes(value)) for name, value in fields), list_bytes)
+        # A new table entry is always first, and a new object.
         newest = table.dynamic_entries[0] if table.dynamic_entries else None
         same = newest is first and len(table.dynamic_entries) == entries and table.maxsize == size
-        full = len(self._known) >= REMEMBERED or self._known_bytes + head.size > REMEMBERED_BYTES
+        full = len(self._known) >= MAX_CACHED or self._known_bytes + head.size > MAX_CACHED_BYTES
         if not same or full:
             self._known.clear()
             self._known_bytes = 0
-        if same and len(block) <= BLOCK_TO_KEEP:
+        if same and len(block) <= MAX_CACHED_BLOCK:
             self._known[block] = head
             self._known_bytes += head.size
         return head
 
 
-def literal(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    """As HPACK, never indexed by whoever reads it."""
-    return b"".join(b"\x00" + text(name) + text(value) for name, value in headers)
+def encode_headers(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """Encode headers as HPACK literals that the receiver does not index."""
+    return b"".join(b"\x00" + encode_text(name) + encode_text(value) for name, value in headers)
 
 
-def text(value: bytes) -> bytes:
+def encode_text(value: bytes) -> bytes:
     size = len(value)
     if size < 127:
         return bytes((size,)) + value

@@ -1,4 +1,4 @@
-"""One call of a connection: a request that comes in, and its answer, as far as the client takes it."""
+"""One call of a connection: an incoming request, and its response under flow control."""
 
 from __future__ import annotations
 
@@ -6,105 +6,117 @@ from collections import deque
 from typing import Protocol
 
 from mizzen.web.http2 import frames
-from mizzen.web.http2.frames import Code
-from mizzen.web.http2.headers import Head
+from mizzen.web.http2.frames import ErrorCode
+from mizzen.web.http2.headers import HeaderBlock
 
 
 class Receiver(Protocol):
-    """Whoever takes what one stream brings."""
+    """Takes the request of one stream."""
 
-    def received(self, data: bytes) -> None:
-        """More of the request. It may be answered from here, or from `ended`, or later."""
+    def on_data(self, data: bytes) -> None:
+        """More of the request. It may be answered from here, from `on_end`, or later."""
 
-    def ended(self) -> None:
-        """That was all of it."""
+    def on_end(self) -> None:
+        """The request is complete."""
 
-    def cancelled(self) -> None:
-        """Nobody waits for the answer any more. Not called once it is complete."""
+    def on_cancel(self) -> None:
+        """The client no longer waits for the response. Not called once it is complete."""
 
-    def moved(self) -> None:
-        """The client has taken some of the answer that it would not take before."""
+    def on_writable(self) -> None:
+        """The client has read some of a response that was blocked."""
 
-    def lapsed(self) -> bool:
-        """Whether who cancels it now has waited for it as callers do."""
+    def has_waited_long(self) -> bool:
+        """Whether a client that cancels now has waited as long as normal clients do."""
 
-    def stopping(self) -> None:
-        """The server is being stopped: who would go on for ever comes to an end."""
-
-
-class Host(Protocol):
-    """Whoever answers the requests of a connection."""
-
-    def opened(self, stream: Stream, head: Head) -> Receiver | None:
-        """A request begins. None: it has been answered already."""
+    def on_shutdown(self) -> None:
+        """The server is stopping: endless calls must end."""
 
 
-class Wire(Protocol):
-    """The connection, as its streams see it."""
+class StreamHandler(Protocol):
+    """Answers the requests of a connection."""
+
+    def on_stream(self, stream: Stream, head: HeaderBlock) -> Receiver | None:
+        """A request begins. Return its Receiver; None: it has been answered already."""
+
+
+class StreamTransport(Protocol):
+    """The connection, as its streams use it."""
 
     window: int
-    """Bytes of data that it may still send."""
+    """Bytes of data that the connection may still send."""
     frame_bytes: int
-    """Most of them in one frame."""
+    """Maximum bytes in one frame."""
     paused: bool
-    """The client does not read what was sent: it gets no more data, whatever windows it gives."""
+    """The client does not read: it gets no more data, whatever its flow-control windows are."""
 
     @property
     def now(self) -> float: ...
 
     def send(self, data: bytes) -> None: ...
 
-    def wrote(self, size: int) -> None:
-        """So many bytes of data."""
+    def on_data_written(self, size: int) -> None:
+        """Bytes of data were written."""
 
-    def sent(self) -> None:
-        """A whole piece of data."""
+    def on_piece_written(self) -> None:
+        """A whole piece of data was written."""
 
-    def left(self, stream: Stream) -> None:
-        """Its answer is complete, or was given up."""
+    def on_stream_closed(self, stream: Stream) -> None:
+        """The stream's response is complete or was reset."""
 
-    def blocked(self, stream: Stream) -> None:
-        """It has more to send than it may."""
+    def on_stream_blocked(self, stream: Stream) -> None:
+        """The stream has more data than its windows allow."""
 
-    def taken(self, stream: Stream) -> None:
-        """It holds nothing back any more."""
+    def grant_window(self, stream: Stream) -> None:
+        """Let the client send more on this stream."""
 
-    def waits(self, size: int) -> None:
-        """So many more bytes of answers wait until the client takes them."""
+    def add_unsent(self, size: int) -> None:
+        """Change the count of response bytes that wait for the client."""
 
     def has_room(self, size: int) -> bool:
-        """Whether so many of one answer may wait, beside those of others."""
+        """Whether this many bytes of one response may wait, in addition to those of others."""
 
 
 class Stream:
     __slots__ = (
-        "_done", "_pending", "_wire", "allowance", "bytes", "heard", "heard_at", "holding", "id", "moved_at",
-        "receiver", "since", "unsent", "window",
+        "_done",
+        "_pending",
+        "_wire",
+        "allowance",
+        "bytes",
+        "holding",
+        "id",
+        "last_read_at",
+        "last_written_at",
+        "read_started_at",
+        "receiver",
+        "request_complete",
+        "unsent",
+        "window",
     )  # fmt: skip
 
-    def __init__(self, id_: int, wire: Wire, window: int, allowance: int, now: float) -> None:
+    def __init__(self, id_: int, wire: StreamTransport, window: int, allowance: int, now: float) -> None:
         self.id = id_
         self.receiver: Receiver | None = None
         self.window = window
-        """Bytes of data that may still be sent on it."""
+        """Bytes of data that may still be sent."""
         self.allowance = allowance
-        """And that may still come."""
+        """Bytes of data that may still arrive."""
         self.holding = False
-        """Whoever receives has enough for now: the client is not told that it may send more."""
-        self.heard = False
-        """The request has come to its end."""
-        self.since: float | None = now
-        """When what is being read began; None: nothing is, and the client may take its time."""
-        self.heard_at = now
+        """The receiver has enough for now: the client gets no window updates."""
+        self.request_complete = False
+        """The whole request has arrived."""
+        self.read_started_at: float | None = now
+        """When the current message began to arrive; None: no message is incomplete, so no timeout applies."""
+        self.last_read_at = now
         self.bytes = 0
-        """That came of it."""
-        self.moved_at = now
-        """When the client last took some of the answer."""
+        """Bytes of that message so far."""
+        self.last_written_at = now
+        """When the client last read some of the response."""
         self.unsent = 0
-        """Bytes of data that the client does not take yet."""
+        """Bytes of data that wait for the client."""
         self._wire = wire
         self._pending: deque[tuple[bytes | memoryview, bytes | None]] = deque()
-        """These; and behind them trailers, which are the end."""
+        """The unsent data, followed by the trailers, which end the stream."""
         self._done = False
 
     @property
@@ -112,14 +124,14 @@ class Stream:
         return self._wire.now
 
     def answer(self, head: bytes, body: bytes, tail: bytes) -> None:
-        """All of it: heads as HPACK, and one piece of data between them."""
+        """Send a whole response: headers and trailers as HPACK, and one piece of data between them."""
         size, wire = len(body), self._wire
         if self._done:
             return
         if size <= self.window and size <= wire.window and size <= wire.frame_bytes and not wire.paused:
             self.window -= size
             wire.window -= size
-            write, id_ = frames.head, self.id
+            write, id_ = frames.encode_head, self.id
             wire.send(
                 b"%b%b%b%b%b%b" % (
                     write(len(head) >> 8, len(head) & 255, frames.HEADERS, frames.END_HEADERS, id_), head,
@@ -130,32 +142,32 @@ class Stream:
             self._end()
             return
         self.begin(head)
-        receiver, self.receiver = self.receiver, None  # who has answered need not hear that it was given up
+        receiver, self.receiver = self.receiver, None  # it has answered, so it need not hear of a reset
         self.write(body)
         if not self._done:
             self.receiver = receiver
             self.finish(tail)
 
     def refuse(self, head: bytes) -> None:
-        """An answer that is a head and nothing else."""
+        """Send a response that consists only of headers."""
         if not self._done:
-            self._wire.send(frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, self.id, head))
+            self._wire.send(frames.encode_frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, self.id, head))
             self._end()
 
     def begin(self, head: bytes) -> None:
         if not self._done:
-            self._wire.send(frames.frame(frames.HEADERS, frames.END_HEADERS, self.id, head))
+            self._wire.send(frames.encode_frame(frames.HEADERS, frames.END_HEADERS, self.id, head))
 
     def write(self, data: bytes) -> None:
         if not self._done:
             if not self._pending:
-                self.moved_at = self._wire.now
+                self.last_written_at = self._wire.now
             self._pending.append((data, None))
             self.unsent += len(data)
-            self._wire.waits(len(data))
+            self._wire.add_unsent(len(data))
             self.pump()
             if self.unsent and not self._wire.has_room(self.unsent):
-                self.reset(Code.ENHANCE_YOUR_CALM)
+                self.reset(ErrorCode.ENHANCE_YOUR_CALM)
 
     def finish(self, tail: bytes) -> None:
         if not self._done:
@@ -163,65 +175,65 @@ class Stream:
             self.pump()
 
     def pump(self) -> None:
-        """Send what may be sent."""
+        """Send as much as the windows allow."""
         wire = self._wire
         while self._pending:
             data, tail = self._pending[0]
             if tail is not None:
-                wire.send(frames.frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, self.id, tail))
+                wire.send(frames.encode_frame(frames.HEADERS, frames.END_HEADERS | frames.END_STREAM, self.id, tail))
                 self._end()
                 return
             room = min(len(data), self.window, wire.window, wire.frame_bytes)
             if data and (room <= 0 or wire.paused):
-                wire.blocked(self)
+                wire.on_stream_blocked(self)
                 return
             self.window -= room
             wire.window -= room
             self.unsent -= room
-            wire.waits(-room)
-            self.moved_at = wire.now
-            wire.send(frames.frame(frames.DATA, 0, self.id, bytes(data[:room])))
-            wire.wrote(room)
+            wire.add_unsent(-room)
+            self.last_written_at = wire.now
+            wire.send(frames.encode_frame(frames.DATA, 0, self.id, bytes(data[:room])))
+            wire.on_data_written(room)
             if room == len(data):
                 self._pending.popleft()
-                wire.sent()
+                wire.on_piece_written()
             else:
                 self._pending[0] = (memoryview(data)[room:], None)
 
     def resume(self) -> None:
-        """It could not send, and perhaps can now."""
+        """Try again to send after being blocked."""
         self.pump()
         if self.receiver is not None:
-            self.receiver.moved()
+            self.receiver.on_writable()
 
     def hold(self, holding: bool) -> None:
-        """Whether the client is kept from sending more, beyond what it was allowed before."""
+        """Stop or resume window updates for the client."""
         if self.holding and not holding:
             self.holding = False
-            if not self._done and not self.heard:
-                self._wire.taken(self)
+            if not self._done and not self.request_complete:
+                self._wire.grant_window(self)
         self.holding = holding
 
-    def reset(self, code: Code) -> None:
-        """Give up."""
+    def reset(self, code: ErrorCode) -> None:
+        """Reset the stream."""
         if not self._done:
-            self._wire.send(frames.reset(self.id, code))
-            self.heard = True  # no second reset for it
+            self._wire.send(frames.encode_reset(self.id, code))
+            self.request_complete = True  # prevents a second reset
             self.cancel()
 
     def cancel(self) -> None:
-        """The client has given up, or is gone."""
+        """The client has cancelled or disconnected."""
         if not self._done:
             receiver = self.receiver
             self._end()
             if receiver is not None:
-                receiver.cancelled()
+                receiver.on_cancel()
 
     def _end(self) -> None:
         self._done = True
         self._pending.clear()
         if self.unsent:
-            self._wire.waits(-self.unsent)
+            self._wire.add_unsent(-self.unsent)
             self.unsent = 0
         self.receiver = None
-        self._wire.left(self)
+        self._wire.on_stream_closed(self)

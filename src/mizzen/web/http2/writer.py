@@ -1,8 +1,8 @@
-"""A client's connection with HTTP/2 as its streams, the server and the door see it: what is written, and when it ends.
+"""The writing half of an HTTP/2 connection, its timeouts and its end.
 
-Hazards kept in mind: a client that reads nothing must not make us hold its answers for ever, whether it stops all of
-the connection or one stream; one that is gone without a word is asked whether it lives, where something waits for it; a
-connection that is closed while the client still writes is reset, and our last words are lost with it, so we linger.
+Hazards: a client that does not read must not make the server hold responses forever, whether it blocks the connection
+or one stream. A client that vanished silently is pinged while a call waits for it. Closing a connection while its
+client still writes resets it and loses the last frames, so the close lingers.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from typing import Any, cast
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from mizzen.web.connection_limits import UNTAKEN_BYTES, Door, Guest
+from mizzen.web.connection_limits import MAX_UNREAD_BYTES, ConnectionLimiter, LimitedConnection
 from mizzen.web.http2 import frames
-from mizzen.web.http2.frames import Code
-from mizzen.web.http2.stream import Host, Stream
+from mizzen.web.http2.frames import ErrorCode
+from mizzen.web.http2.stream import Stream, StreamHandler
 
 LINGER_SECONDS = 0.25
 NOISE, QUIET, QUIET_OF_DATA = 10_000, 20, 4
-"""How much noise a client may make, beyond which it is sent away, and how much of it each call makes up for, and each
-piece of an answer that has many: clients say that they have them. A tenth of it is forgotten every second."""
+"""Noise limit beyond which a client is disconnected, and how much noise each call, and each piece of a streamed
+response, compensates: clients acknowledge them. A tenth of the limit is forgiven every second."""
 
-SOON_BYTES = 256 << 10
-"""Of data that waits to be written with what else is answered in this turn: beyond it we have to know who reads it."""
+MAX_BUFFERED_BYTES = 256 << 10
+"""Data that is buffered within one turn of the event loop. Beyond it, a flush shows whether the client reads."""
 
 _FIRST_WINDOW = 65_535
-_PING = frames.frame(frames.PING, 0, 0, b"mizzen?!")
+_PING = frames.encode_frame(frames.PING, 0, 0, b"mizzen?!")
 
 
-class WireProtocol(Guest):
-    """Run by uvicorn's server, as one of its protocols: it keeps itself in the state's connections."""
+class Http2WriterProtocol(LimitedConnection):
+    """Run by uvicorn's server as one of its protocols: it registers itself in the state's connections."""
 
     def __init__(
         self,
@@ -40,182 +40,182 @@ class WireProtocol(Guest):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        host: Host,
-        door: Door,
+        host: StreamHandler,
+        limiter: ConnectionLimiter,
     ) -> None:
         self.transport: asyncio.Transport = None  # type: ignore[assignment]
         self.window = _FIRST_WINDOW
         self.frame_bytes = frames.FRAME_BYTES
         self._host = host
-        self._door = door
+        self._limiter = limiter
         self._loop = _loop or asyncio.get_running_loop()
         self._connections = server_state.connections
         self._entered = False
         self._greeted = False
-        """The client has said that it speaks HTTP/2."""
+        """The client has sent the HTTP/2 preface."""
         self._streams: dict[int, Stream] = {}
         self._blocked: dict[Stream, None] = {}
         self._last = 0
-        """The newest stream that the client has begun, as far as we answer it."""
+        """The newest stream of the client that is answered."""
         self._first_window = _FIRST_WINDOW
-        """Of each stream, for what we send."""
+        """Initial send window of each stream."""
         self._out: list[bytes] = []
         self._out_bytes = 0
-        """Of data in it."""
+        """Bytes of DATA frames in it."""
         self.paused = False
-        self._leaving = False
-        """It was told that no more is answered than has been asked."""
-        self._deaf = False
-        """Nothing that comes is looked at any more."""
+        self._draining = False
+        """GOAWAY was sent: no new calls are answered."""
+        self._ignores_input = False
+        """All further input is ignored."""
         self._noise = 0
-        self._idle_since = self._heard_at = door.now
-        self._asked_at = float("-inf")
-        """When it was asked whether it lives."""
-        self._coming = 0
-        """Calls that had not come to their end when the door last looked, which counts them."""
+        self._idle_since = self._heard_at = limiter.now
+        self._pinged_at = float("-inf")
+        """When the last PING was sent."""
+        self._incoming = 0
+        """Incomplete requests at the last check; the limiter counts them."""
         self._unsent = 0
-        self._unsent_since = door.now
+        self._unsent_since = limiter.now
 
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)  # uvloop's do not derive from asyncio's
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from asyncio's
         self._connections.add(cast(Any, self))
         if self.handshake is not None:
-            self.handshake.leave()  # and its place is ours
-        self._entered = self._door.enter()
+            self.handshake.release()  # this connection takes its place
+        self._entered = self._limiter.acquire()
         if not self._entered:
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(cast(Any, self))
         if self._entered:
-            self._door.leave()
-        self._count_coming(0)
-        self._drop_all()
+            self._limiter.release()
+        self._count_incoming(0)
+        self._cancel_all()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
         self.paused = True
-        self.transport.pause_reading()  # who does not read answers may not ask more
+        self.transport.pause_reading()  # a client that does not read responses may not send requests
 
     def resume_writing(self) -> None:
         self.paused = False
         self.transport.resume_reading()
         self._pump()
 
-    # What streams ask
+    # Called by streams
 
     @property
     def now(self) -> float:
-        return self._door.now
+        return self._limiter.now
 
     def send(self, data: bytes) -> None:
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
 
-    def wrote(self, size: int) -> None:
+    def on_data_written(self, size: int) -> None:
         self._out_bytes += size
-        if self._out_bytes > SOON_BYTES:
+        if self._out_bytes > MAX_BUFFERED_BYTES:
             self._flush()
 
-    def sent(self) -> None:
+    def on_piece_written(self) -> None:
         self._noise = max(0, self._noise - QUIET_OF_DATA)
 
-    def left(self, stream: Stream) -> None:
+    def on_stream_closed(self, stream: Stream) -> None:
         if self._blocked:
             self._blocked.pop(stream, None)
         if self._noise:
             self._noise = max(0, self._noise - QUIET)
-        if self._streams.pop(stream.id, None) is not None and not stream.heard and not self._deaf:
-            self.send(frames.reset(stream.id, Code.NO_ERROR))  # the rest of the request is not needed
+        if self._streams.pop(stream.id, None) is not None and not stream.request_complete and not self._ignores_input:
+            self.send(frames.encode_reset(stream.id, ErrorCode.NO_ERROR))  # the rest of the request is not needed
         if not self._streams:
-            self._idle_since = self._door.now
-            if self._leaving:
+            self._idle_since = self._limiter.now
+            if self._draining:
                 self._end()
 
-    def blocked(self, stream: Stream) -> None:
+    def on_stream_blocked(self, stream: Stream) -> None:
         self._blocked[stream] = None
 
-    def taken(self, stream: Stream) -> None:
+    def grant_window(self, stream: Stream) -> None:
         raise NotImplementedError
 
-    def waits(self, size: int) -> None:
-        self._door.unsent += size
+    def add_unsent(self, size: int) -> None:
+        self._limiter.unsent += size
 
     def has_room(self, size: int) -> bool:
-        unsent = self._door.unsent
-        return unsent <= UNTAKEN_BYTES or unsent == size  # whatever its size, where there is no other
+        unsent = self._limiter.unsent
+        return unsent <= MAX_UNREAD_BYTES or unsent == size  # a single response may have any size
 
-    # What the server asks
+    # Called by the server
 
     def shutdown(self) -> None:
-        """Answer what has been asked, then close."""
-        if not self._leaving:
-            self._say_goodbye(Code.NO_ERROR, "")
+        """Answer the open calls, then close."""
+        if not self._draining:
+            self._send_goaway(ErrorCode.NO_ERROR, "")
         for stream in list(self._streams.values()):
             if stream.receiver is not None:
-                stream.receiver.stopping()
+                stream.receiver.on_shutdown()
         if not self._streams:
             self._end()
 
-    # What the door asks, once a second
+    # Called by the limiter, once a second
 
-    def close_if_over_time(self) -> None:
-        now, patience = self._door.now, self._door.patience
+    def close_if_expired(self) -> None:
+        now, timeouts = self._limiter.now, self._limiter.timeouts
         self._noise = max(0, self._noise - NOISE // 10)
         unsent = self.transport.get_write_buffer_size()
         if unsent != self._unsent or not unsent:
             self._unsent, self._unsent_since = unsent, now
-        elif now - self._unsent_since > patience.untaken:
-            self.transport.abort()  # `close` would wait for it, too
+        elif now - self._unsent_since > timeouts.unread:
+            self.transport.abort()  # `close` would wait for the client too
             return
         if self._streams:
-            self._look_at_streams(now)
-            self._ask_if_alive(now)
+            self._reset_late_streams(now)
+            self._ping_if_silent(now)
             return
-        self._count_coming(0)
-        if self._deaf or self._leaving:
-            if now - self._idle_since > patience.request:
+        self._count_incoming(0)
+        if self._ignores_input or self._draining:
+            if now - self._idle_since > timeouts.request:
                 self.transport.abort()
-        elif now - self._idle_since > (patience.idle if self._greeted else patience.stalled):
+        elif now - self._idle_since > (timeouts.idle if self._greeted else timeouts.stalled):
             self.shutdown()
 
-    def _look_at_streams(self, now: float) -> None:
-        patience = self._door.untaken
+    def _reset_late_streams(self, now: float) -> None:
+        limit = self._limiter.unread_timeout
         coming = 0
         for stream in list(self._streams.values()):
-            untaken = bool(stream.unsent) and now - stream.moved_at > patience
-            if untaken or self._late(stream, now):
-                stream.reset(Code.CANCEL)
-            elif not stream.heard and stream.since is not None:
+            untaken = bool(stream.unsent) and now - stream.last_written_at > limit
+            if untaken or self._is_late(stream, now):
+                stream.reset(ErrorCode.CANCEL)
+            elif not stream.request_complete and stream.read_started_at is not None:
                 coming += 1
-        self._count_coming(coming)
+        self._count_incoming(coming)
 
-    def _count_coming(self, coming: int) -> None:
-        self._door.coming += coming - self._coming
-        self._coming = coming
+    def _count_incoming(self, coming: int) -> None:
+        self._limiter.incoming += coming - self._incoming
+        self._incoming = coming
 
-    def _late(self, stream: Stream, now: float) -> bool:
-        """What is being read of it does not come to its end."""
-        patience = self._door.patience
-        if stream.heard or stream.holding or stream.since is None:
+    def _is_late(self, stream: Stream, now: float) -> bool:
+        """Whether the message that is being read takes too long."""
+        timeouts = self._limiter.timeouts
+        if stream.request_complete or stream.holding or stream.read_started_at is None:
             return False
-        most = patience.request + stream.bytes / patience.slowest
-        return now - stream.heard_at > self._door.stalled or now - stream.since > most
+        most = timeouts.request + stream.bytes / timeouts.min_bytes_per_second
+        return now - stream.last_read_at > self._limiter.stall_timeout or now - stream.read_started_at > most
 
-    def _ask_if_alive(self, now: float) -> None:
-        """Whoever waits for what may be long in coming says nothing meanwhile, and so does who is gone."""
-        patience = self._door.patience
-        if now - self._heard_at <= patience.stalled or self.paused:
+    def _ping_if_silent(self, now: float) -> None:
+        """Ping a silent client: it may be waiting for a slow response, or it may be gone."""
+        timeouts = self._limiter.timeouts
+        if now - self._heard_at <= timeouts.stalled or self.paused:
             return
-        if self._asked_at < self._heard_at:
-            self._asked_at = now
+        if self._pinged_at < self._heard_at:
+            self._pinged_at = now
             self.send(_PING)
-        elif now - self._asked_at > patience.stalled:
+        elif now - self._pinged_at > timeouts.stalled:
             self.transport.abort()
 
     # Writing
@@ -226,7 +226,7 @@ class WireProtocol(Guest):
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _pump(self) -> None:
-        """Those that could not send may be able to now, in turns."""
+        """Resume blocked streams, in turns."""
         if self.paused or not self._blocked:
             return
         blocked, self._blocked = self._blocked, {}
@@ -236,28 +236,28 @@ class WireProtocol(Guest):
                 stream.resume()
             else:
                 waiting[stream] = None
-        self._blocked = waiting | self._blocked  # who had no turn has the next one
+        self._blocked = waiting | self._blocked  # streams without a turn are first next time
 
     # The end
 
-    def _say_goodbye(self, code: Code, message: str) -> None:
-        self._leaving = True
-        self.send(frames.go_away(self._last, code, message))
+    def _send_goaway(self, code: ErrorCode, message: str) -> None:
+        self._draining = True
+        self.send(frames.encode_goaway(self._last, code, message))
 
-    def _send_away(self, code: Code, message: str) -> None:
-        """For a fault of its own: nothing is answered any more."""
-        self._deaf = True
-        self._say_goodbye(code, message)
-        self._drop_all()
+    def _disconnect(self, code: ErrorCode, message: str) -> None:
+        """End the connection because of an error of the client; open calls are cancelled."""
+        self._ignores_input = True
+        self._send_goaway(code, message)
+        self._cancel_all()
         self._end()
 
-    def _drop_all(self) -> None:
-        self._deaf = self._leaving = True
+    def _cancel_all(self) -> None:
+        self._ignores_input = self._draining = True
         for stream in list(self._streams.values()):
             stream.cancel()
         self._blocked.clear()
 
     def _end(self) -> None:
-        """Our last words are on their way; the client mostly closes first, when it has them."""
+        """Flush, then close after a delay; the client mostly closes first."""
         self._flush()
         self._loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -104,12 +104,14 @@ def several_at_once(_namespace: str) -> None:
 def faults(_namespace: str) -> None:
     with client() as server:
         assert "no model 'nobody'" in refused(404, server.infer, "nobody", [rows()])
-        assert "'x' is none of 'input'" in refused(400, server.infer, "iris", [tensor("x", np.zeros((1, 4)), "FP64")])
+        assert "'x' is not one of 'input'" in refused(
+            400, server.infer, "iris", [tensor("x", np.zeros((1, 4)), "FP64")]
+        )
         assert "does not fit" in refused(400, server.infer, "iris", [tensor("input", np.zeros((1, 3)), "FP64")])
         texts = tensor("input", np.array([["a"] * 4], object), "BYTES")
         assert "must be FP64" in refused(400, server.infer, "iris", [texts])
         outputs = [triton.InferRequestedOutput("other")]
-        assert "'other' is none of" in refused(400, server.infer, "iris", [rows()], outputs=outputs)
+        assert "'other' is not one of" in refused(400, server.infer, "iris", [rows()], outputs=outputs)
         classes = [triton.InferRequestedOutput("predict_proba", class_count=2)]
         assert "is not offered" in refused(400, server.infer, "iris", [rows()], outputs=classes)
         odd = tensor("input", np.array([[1.0, 2.0, np.nan, 4.0]]), "FP64")

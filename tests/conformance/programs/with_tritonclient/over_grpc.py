@@ -167,7 +167,7 @@ def faults(_namespace: str) -> None:
         said = _refused("INVALID_ARGUMENT", server.infer, "iris", [_tensor("input", [[1.0, 2.0]], "FP64")])
         assert "inputs[0].shape" in said
         said = _refused("INVALID_ARGUMENT", server.infer, "iris", [_tensor("other", ROWS, "FP64")])
-        assert "'other' is none of 'input'" in said
+        assert "'other' is not one of 'input'" in said
         classes = triton.InferRequestedOutput("predict", class_count=3)
         assert "classification" in _refused("INVALID_ARGUMENT", server.infer, "iris", [_rows()], outputs=[classes])
         _refused("UNIMPLEMENTED", server.get_system_shared_memory_status)

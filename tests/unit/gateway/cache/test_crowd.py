@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.cache.cached_queue import Cached, Room
-from mizzen.gateway.inference.calls import EXPIRED, OK, UNAVAILABLE
-from mizzen.gateway.inference.protocols import PLAIN
-from mizzen.gateway.queueing.queue import LOOK_SECONDS
-from mizzen.gateway.queueing.scale_from_zero import FIRST_GUESS, Bounds
-from mizzen.gateway.telemetry.metrics import served
+from mizzen.gateway.cache.cached_queue import CachedQueue, WaitLimits
+from mizzen.gateway.queueing.call import EXPIRED, OK, UNAVAILABLE
+from mizzen.gateway.queueing.queue import CLEANUP_SECONDS
+from mizzen.gateway.queueing.scale_from_zero import FIRST_START_SECONDS, HoldLimits
+from mizzen.gateway.request.head import EMPTY_HEAD
+from mizzen.gateway.telemetry.metrics import queue_counts
 from tests.unit.gateway.virtual import HELLO, Recorded, World
 
 ASLEEP: dict[str, Any] = {"addresses": (), "scaled": True, "wakes": True, "phase": "one is starting"}
@@ -25,27 +25,27 @@ class Request(Recorded):
     def __init__(self, value: int, deadline: float, began: float) -> None:
         super().__init__(([("x", "INT64", [1], 1, memoryview(b"%d" % value))], None), deadline, began=began)
         self.id = b"id"
-        self.options = PLAIN
+        self.head = EMPTY_HEAD
 
     @property
-    def live(self) -> bool:
+    def pending(self) -> bool:
         Request.looks += 1
         return self._live
 
-    @live.setter
-    def live(self, live: bool) -> None:
+    @pending.setter
+    def pending(self, live: bool) -> None:
         self._live = live
 
-    def found(self, payload: bytes, now: float, mark: bytes) -> None:
-        self.settle(OK, payload, now)
+    def finish_from_cache(self, payload: bytes, now: float, mark: bytes) -> None:
+        self.finish(OK, payload, now)
 
 
 class Crowded(World):
     """A queue with a cache before it."""
 
     def __init__(self, *, room: int = 1 << 30, held: int = 1 << 30, **server: Any) -> None:
-        super().__init__(limit=1 << 30, held=Bounds(held, 1 << 30), **server)
-        self.cache = self.queue.cache = Cached(self.queue, 1 << 20, lambda: self.now, Room(room, held))
+        super().__init__(limit=1 << 30, held=HoldLimits(held, 1 << 30), **server)
+        self.cache = self.queue.cache = CachedQueue(self.queue, 1 << 20, lambda: self.now, WaitLimits(room, held))
 
     def request(self, value: int = 0, seconds: float = 100.0) -> Request:
         call = Request(value, self.now + seconds, self.now)
@@ -69,12 +69,12 @@ def test_who_follows_another_is_held_within_the_same_bounds() -> None:
     away = [world.request(), world.request(1), world.request(2)]
     assert [call.code for call in held + away] == [0, 0, 0] + [UNAVAILABLE] * 3
     assert b"one is starting, and too many wait for it already" in away[0].ends[0][1]
-    assert away[0].retry == FIRST_GUESS
+    assert away[0].retry == FIRST_START_SECONDS
     assert (world.queue.shed, world.cache.followers, world.queue.waiting) == (3, 1, 2)
-    told = served(world.queue).cache
+    told = queue_counts(world.queue).cache
     assert told is not None
     assert told.followers == 1
-    world.queue.joined(_Hand(), HELLO)
+    world.queue.on_ready(_Hand(), HELLO)
     assert world.request(2).code == 0, "awake, more may wait"
 
 
@@ -94,7 +94,7 @@ def test_followers_that_have_gone_leave_their_place_to_others() -> None:
         assert last.code == UNAVAILABLE
         for call in gone:
             call.cancel(world.now)
-        world.wait(2 * LOOK_SECONDS)
+        world.wait(2 * CLEANUP_SECONDS)
     assert world.request().code == 0
     assert (stays.code, world.cache.followers) == (0, 1)
 
@@ -128,7 +128,7 @@ def test_calls_that_nobody_joined_are_not_looked_at_all_the_time() -> None:
 def test_everybody_ends_at_their_own_deadline(seconds: tuple[float, ...]) -> None:
     world = Crowded()
     calls = [world.request(seconds=each) for each in seconds]
-    world.queue.joined(_Hand(), HELLO)
+    world.queue.on_ready(_Hand(), HELLO)
     world.turn()
     for passed in range(5, 50, 5):
         world.wait(100.0 + passed + 0.1 - world.now)
@@ -141,5 +141,5 @@ def test_whom_nobody_has_seen_is_told_to_come_again() -> None:
     world.wait(2.1)
     [(code, text)] = second.ends
     assert (code, first.code, world.queue.expired, world.cache.followers) == (UNAVAILABLE, 0, 1, 0)
-    assert b"one is starting, and was not within the deadline of this request" in text
+    assert b"one is starting, and none became ready within the deadline of this request" in text
     assert second.retry == 3

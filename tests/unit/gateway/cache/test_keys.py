@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.gateway.cache import keys
-from mizzen.gateway.inference.inference import Inference, Service
-from mizzen.gateway.inference.protocols import PLAIN, V1, V2
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.protocols import V1, V2
+from mizzen.gateway.request.head import EMPTY_HEAD
 from mizzen.protocol import json_tensor_split
 
 ROW = {"name": "x", "datatype": "FP64", "shape": [1, 2], "data": [1.5, 2.0]}
@@ -23,7 +24,7 @@ def key(body: bytes | dict[str, Any], dialect: Any = V2, **options: Any) -> byte
     call = Inference()
     call.endpoint = cast(Any, SimpleNamespace(queues=(), bound=None, new_id=lambda: b"new"))
     call.seconds = 1.0
-    dialect.read(call, cast(Service, SimpleNamespace(new_id=lambda: b"new")), text, PLAIN._replace(**options))
+    dialect.read(call, text, EMPTY_HEAD._replace(**options))
     return keys.key_of(call.item, len(text))
 
 
@@ -68,17 +69,17 @@ def test_what_does_is() -> None:
     assert None not in found
 
 
-@pytest.mark.parametrize("size", [keys.LONGEST // 4, keys.LONGEST * 2, json_tensor_split.LARGE * 2])
+@pytest.mark.parametrize("size", [keys.MAX_PLAIN_KEY // 4, keys.MAX_PLAIN_KEY * 2, json_tensor_split.LARGE * 2])
 def test_long_ones_are_digested(size: int) -> None:
     bodies = [{"inputs": [ROW | {"shape": [1, size], "data": [digit] * size}]} for digit in (1, 2, 1)]
     found = [key(body) for body in bodies]
     assert found[0] == found[2] != found[1]
-    assert all(each is not None and (len(each) == 33) == (size > keys.LONGEST) for each in found)
+    assert all(each is not None and (len(each) == 33) == (size > keys.MAX_PLAIN_KEY) for each in found)
 
 
 def test_very_large_ones_are_not_looked_for() -> None:
-    assert keys.key_of((b"{}",), keys.MOST_BYTES) is not None
-    assert keys.key_of((b"{}",), keys.MOST_BYTES + 1) is None
+    assert keys.key_of((b"{}",), keys.MAX_REQUEST_BYTES) is not None
+    assert keys.key_of((b"{}",), keys.MAX_REQUEST_BYTES + 1) is None
 
 
 def test_a_fault_of_large_data_does_not_read_like_a_number() -> None:

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mizzen.gateway.inference.calls import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
+from mizzen.gateway.queueing.call import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
 from mizzen.graph.table_types import Plan, Route, Server, Table
 from tests.support.examples import examples
 from tests.unit.gateway.cache.world import Asked, Connection, Process, World
@@ -99,7 +99,7 @@ class Life(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def leave(self, data: st.DataObject) -> None:
-        waiting = [call for call in self.calls if not call.ends and call.live]
+        waiting = [call for call in self.calls if not call.ends and call.pending]
         if waiting:
             data.draw(st.sampled_from(waiting)).cancel(self.world.loop.time())
 
@@ -231,7 +231,7 @@ class Life(RuleBasedStateMachine):
         for call in getattr(self, "calls", ()):
             assert call.ends <= 1
             if not call.ends:
-                assert not call.live or now <= call.deadline + 0.05, "answered in time, one way or another"
+                assert not call.pending or now <= call.deadline + 0.05, "answered in time, one way or another"
             elif call.code == OK:
                 self.check(call)
             elif call.code == FAILED:
@@ -239,7 +239,7 @@ class Life(RuleBasedStateMachine):
                 assert json.loads(call.body) == {"error": str(call.value)}
             else:
                 assert call.code in (UNAVAILABLE, EXPIRED, LOST), call.body
-        self.calls = [call for call in getattr(self, "calls", ()) if not call.ends and call.live]
+        self.calls = [call for call in getattr(self, "calls", ()) if not call.ends and call.pending]
 
     def check(self, call: Asked) -> None:
         said = json.loads(call.body)
@@ -254,11 +254,11 @@ class Life(RuleBasedStateMachine):
     def caches_have_their_size(self) -> None:
         for queue in self.world.fleet.queues.values() if hasattr(self, "world") else ():
             if queue.cache is not None:
-                assert queue.cache.kept_bytes <= queue.server.cache_bytes
+                assert queue.cache.cached_bytes <= queue.server.cache_bytes
 
     @precondition(lambda self: hasattr(self, "world"))
     @rule()
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Everybody answers what they owe."""
         for process in self.world.loop.processes.values():
             while process.answer():
@@ -268,7 +268,7 @@ class Life(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for _ in range(70):
-            self.settle()
+            self.finish()
             self.world.loop.pass_time(1.0)
         self.answers_are_true()
         assert self.calls == []

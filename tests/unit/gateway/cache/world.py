@@ -14,21 +14,23 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
-from mizzen.gateway.access.authorizer import Permits
-from mizzen.gateway.access.refusal_log import Refusals
-from mizzen.gateway.graphs.factory import Making
-from mizzen.gateway.inference.inference import Inference, Service
-from mizzen.gateway.inference.protocols import JSON, PLAIN
-from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.access.authorizer import Authorizer
+from mizzen.gateway.access.refusal_log import RefusalLog
+from mizzen.gateway.context import GatewayContext
+from mizzen.gateway.graphs.factory import GraphFactory
+from mizzen.gateway.inference.inference import Inference
+from mizzen.gateway.inference.protocols import JSON
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
 from mizzen.gateway.queueing.queue import Queue
-from mizzen.gateway.request.body_budget import Intake
+from mizzen.gateway.request.body_budget import BodyBudget
 from mizzen.gateway.request.cors import Cors
-from mizzen.gateway.table_loader import Fleet
+from mizzen.gateway.request.head import EMPTY_HEAD
+from mizzen.gateway.table_loader import TableLoader
 from mizzen.gateway.telemetry.access_log import AccessLog
-from mizzen.gateway.telemetry.metrics import Metrics
+from mizzen.gateway.telemetry.counters import Metrics
 from mizzen.graph.table_types import Server, Table
 from mizzen.protocol.frames import framing, msgpack
-from mizzen.selection.cached_state import View
+from mizzen.selection.cached_state import StateCache
 
 T = TypeVar("T")
 
@@ -131,7 +133,7 @@ class Connection(asyncio.Transport):
         self.owed: list[tuple[int, list[Any]]] = []
         self._loop = loop
         self._protocol = protocol
-        self._reader = framing.Reader()
+        self._reader = framing.FrameReader()
         self._closed = False
 
     def greet(self) -> None:
@@ -195,18 +197,18 @@ class World:
         nowhere = Path("nowhere")
         ids = itertools.count()
         loop = self.loop
-        self.service = Service(
-            max_body_bytes=1 << 20, intake=Intake(1 << 20), metrics=Metrics(), clock=loop.time, wall=loop.time,
-            new_id=lambda: b"new-%d" % next(ids), permits=Permits(None, anonymous=True, wall=loop.time),
-            refusals=Refusals(nowhere, "g", wall=loop.time, call_later=loop.call_later),
+        self.service = GatewayContext(
+            max_body_bytes=1 << 20, intake=BodyBudget(1 << 20), metrics=Metrics(), clock=loop.time, wall=loop.time,
+            new_id=lambda: b"new-%d" % next(ids), permits=Authorizer(None, anonymous=True, wall=loop.time),
+            refusals=RefusalLog(nowhere, "g", wall=loop.time, call_later=loop.call_later),
             access_log=AccessLog(nowhere, "g", "off", wall=loop.time, call_later=loop.call_later), cors=Cors(()),
         )  # fmt: skip
-        self.sweeper = Sweeper(loop.time, loop.call_later)
-        graphs = Making(
-            view=View(nowhere, nowhere, Random(0)), records=nowhere, gateway=0, limit=1000, sweeper=self.sweeper,
+        self.sweeper = DeadlineTimer(loop.time, loop.call_later)
+        graphs = GraphFactory(
+            view=StateCache(nowhere, nowhere, Random(0)), records=nowhere, gateway=0, limit=1000, sweeper=self.sweeper,
             loop=loop, clock=loop.time, wall=loop.time, rng=Random(0),
         )  # fmt: skip
-        self.fleet = Fleet(self.service, self._queue, loop, self._taken, graphs=graphs)
+        self.fleet = TableLoader(self.service, self._queue, loop, self._taken, graphs=graphs)
 
     def _queue(self, server: Server, offer: Any) -> Queue:
         loop = self.loop
@@ -236,7 +238,9 @@ class World:
         return True
 
     async def _ask(self, call: Asked, endpoint: Any, body: bytes, timeout_ms: int) -> None:
-        call.start(self.service, endpoint, body, PLAIN._replace(timeout_ms=b"%d" % timeout_ms if timeout_ms else None))
+        call.start(
+            self.service, endpoint, body, EMPTY_HEAD._replace(timeout_ms=b"%d" % timeout_ms if timeout_ms else None)
+        )
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)

@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from mizzen.gateway.graphs.node_stats import NodeTally, Tallies
+from mizzen.gateway.graphs.node_stats import GraphStats, NodeStats
 from mizzen.gateway.telemetry import metrics
 from mizzen.graph import diversity, table_types
-from mizzen.protocol.gateway_files.counts import Counts, GraphNode
+from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts
 
-ROUTER = GraphNode(namespace="default", graph="g", node="a", ran=10, chosen={"b": 6, "c": 2, "d": 0})
-MODEL = GraphNode(
+ROUTER = GraphNodeCounts(namespace="default", graph="g", node="a", ran=10, chosen={"b": 6, "c": 2, "d": 0})
+MODEL = GraphNodeCounts(
     namespace="default", graph="g", node="b", ran=6, answered=5, seconds=0.25, codes={503: 1}, partial=2,
     disagreed=[("c", "d", 4, 1.5)],
 )  # fmt: skip
-SHADOW = GraphNode(
+SHADOW = GraphNodeCounts(
     namespace="lab", graph="h", node="s", shadowed={200: 3, 504: 1}, shadow_seconds=0.5, agreed=2, differed=1
 )
 
 
-def counts(*graphs: GraphNode, gateway: str = "gateway-0") -> Counts:
+def counts(*graphs: GraphNodeCounts, gateway: str = "gateway-0") -> Counts:
     return Counts(gateway, 1, 1.0, 2.0, 0.5, 1024, [], [], {}, graphs=list(graphs))
 
 
@@ -49,7 +49,8 @@ def test_nodes_choices_shadows_and_ensembles_are_told() -> None:
         f'mizzen_graph_routed_total{{{a},child="b"}} 6',
         f'mizzen_graph_routed_total{{{a},child="c"}} 2',
         f'mizzen_graph_routed_total{{{a},child="d"}} 0',
-        f'mizzen_graph_selection_entropy{{namespace="default",graph="g",node="a"}} {diversity.entropy([6, 2, 0])!r}',
+        'mizzen_graph_selection_entropy{namespace="default",graph="g",node="a"} '
+        f"{diversity.normalized_entropy([6, 2, 0])!r}",
         f"mizzen_graph_partial_total{{{b}}} 2",
         f'mizzen_graph_disagreement_sum{{{b},one="c",other="d"}} 1.5',
         f'mizzen_graph_disagreement_count{{{b},one="c",other="d"}} 4',
@@ -78,15 +79,15 @@ def test_families_are_what_they_say() -> None:
 
 
 def test_entropy_is_that_of_all_gateways_together() -> None:
-    one = counts(GraphNode(namespace="n", graph="g", node="a", chosen={"b": 5, "c": 0}))
-    other = counts(GraphNode(namespace="n", graph="g", node="a", chosen={"b": 0, "c": 5}), gateway="gateway-1")
+    one = counts(GraphNodeCounts(namespace="n", graph="g", node="a", chosen={"b": 5, "c": 0}))
+    other = counts(GraphNodeCounts(namespace="n", graph="g", node="a", chosen={"b": 0, "c": 5}), gateway="gateway-1")
     told = [line for line in scraped(one, other) if "entropy" in line]
     assert told == ['mizzen_graph_selection_entropy{namespace="n",graph="g",node="a"} 1.0']
 
 
 @given(st.lists(st.integers(0, 10**6), min_size=2, max_size=8))
 def test_entropy_lies_between_one_choice_and_all_alike(shares: list[int]) -> None:
-    found = diversity.entropy(shares)
+    found = diversity.normalized_entropy(shares)
     if not sum(shares):
         assert found is None
         return
@@ -97,23 +98,23 @@ def test_entropy_lies_between_one_choice_and_all_alike(shares: list[int]) -> Non
 
 @pytest.mark.parametrize(("shares", "wanted"), [([], None), ([7], None), ([0, 0], None), ([9, 0, 0], 0.0)])
 def test_without_a_choice_there_is_no_entropy(shares: list[int], wanted: float | None) -> None:
-    assert diversity.entropy(shares) == wanted
+    assert diversity.normalized_entropy(shares) == wanted
 
 
 def test_entropy_is_divided_by_the_logarithm_of_all_that_could_be_chosen() -> None:
-    assert diversity.entropy([5, 5, 0]) == pytest.approx(math.log(2) / math.log(3))
+    assert diversity.normalized_entropy([5, 5, 0]) == pytest.approx(math.log(2) / math.log(3))
 
 
 def test_what_a_route_may_send_to_is_counted_from_nothing_and_goes_with_an_edit() -> None:
-    tallies = Tallies()
-    first = tallies.of("n", "g", graph("b", "c"))
+    tallies = GraphStats()
+    first = tallies.nodes_of("n", "g", graph("b", "c"))
     first[0].chosen["b"] += 3
     held = first[0].chosen
     assert [(each.node, each.chosen) for each in tallies.counts()] == [("a", {"b": 3, "c": 0}), ("b", {}), ("c", {})]
-    tallies.of("n", "g", graph("b", "d"))
+    tallies.nodes_of("n", "g", graph("b", "d"))
     assert tallies.counts()[0].chosen == {"b": 3, "d": 0}
     assert held is first[0].chosen
-    assert NodeTally().chosen == {}
+    assert NodeStats().chosen == {}
 
 
 def graph(*children: str) -> table_types.Graph:

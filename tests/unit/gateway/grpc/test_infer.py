@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from mizzen.gateway.grpc.wire import message_types
-from mizzen.gateway.grpc.wire.status import BY_HTTP, Status
+from mizzen.gateway.request.grpc_status import BY_HTTP, Status
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
 from tests.unit.gateway.harness import LIMITS, Gateway, request, until
 from tests.unit.gateway.models import Counting, ModelRuntime
 
-Message = message_types.of("inference.ModelInferRequest")
+Message = message_types.class_of("inference.ModelInferRequest")
 CASES: list[dict[str, Any]] = [
     {"rows": [[1.0, 2.0]]},
     {"rows": [[1.0, 2.0], [3.0, -4.5]], "id": "mine ü", "outputs": ["text", "sum"]},
@@ -134,7 +134,7 @@ def test_packed_messages_are_read_within_bounds(both: Gateway, call: Caller) -> 
     method = call.channel.unary_unary(
         f"/{SERVICE}/ModelInfer",
         request_serializer=Message.SerializeToString,
-        response_deserializer=message_types.of("inference.ModelInferResponse").FromString,
+        response_deserializer=message_types.class_of("inference.ModelInferResponse").FromString,
     )
     for packing in (grpc.Compression.Gzip, grpc.Compression.Deflate):
         answer = method(request_of("m", rows, "x"), compression=packing, timeout=PATIENCE)
@@ -158,9 +158,12 @@ def test_what_is_no_message_and_no_method_is_said(both: Gateway, call: Caller) -
         return call.refusal(lambda: call.raw(method, body))
 
     code, words = refused(f"/{SERVICE}/ModelInfer", b"\x0a\xff")
-    assert (code, words) == ("INVALID_ARGUMENT", "this is no ModelInferRequest: it is cut off")
+    assert (code, words) == (
+        "INVALID_ARGUMENT",
+        "this is not a valid ModelInferRequest: it ends in the middle of a field",
+    )
     assert refused(f"/{SERVICE}/ModelReady", b"\xff")[0] == "INVALID_ARGUMENT"
-    assert refused(f"/{SERVICE}/ModelReady") == ("INVALID_ARGUMENT", "name: expected the name of a model")
+    assert refused(f"/{SERVICE}/ModelReady") == ("INVALID_ARGUMENT", "name: expected a model name")
     assert refused("/x/Y") == ("UNIMPLEMENTED", "there is no method '/x/Y'")
 
 
@@ -239,7 +242,7 @@ class TestEnds:
         method = call.channel.unary_unary(
             f"/{SERVICE}/ModelInfer",
             request_serializer=Message.SerializeToString,
-            response_deserializer=message_types.of("inference.ModelInferResponse").FromString,
+            response_deserializer=message_types.class_of("inference.ModelInferResponse").FromString,
         )
         asked = method.future(request_of("m", [[1, 2]], "x"), timeout=PATIENCE)
         until(lambda: counted.items, "it is asked")

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from mizzen.graph.table_types import Constant, Plan, Route, Table
+from mizzen.graph.table_types import ConstantOutput, Plan, Route, Table
 from tests.support.grpcs import Caller, outputs_of, request_of
 from tests.unit.gateway.harness import Gateway, publish, until
 from tests.unit.gateway.models import Counting
@@ -30,7 +30,7 @@ def test_equal_requests_are_answered_once_by_the_model(
 
 def test_a_default_says_so_in_parameters(start_grpc: Callable[..., Gateway], call: Caller, folder: Path) -> None:
     start_grpc()
-    constant = Constant(name="sum", datatype="FP64", shape=(1,), data=[-1.0], each_row=True)
+    constant = ConstantOutput(name="sum", datatype="FP64", shape=(1,), data=[-1.0], each_row=True)
     route = Route(namespace="default", name="m", version="1", plan=Plan(servers=(), default=(constant,)))
     publish(folder / "table.json", Table(serial=2, routes=(route,)))
     until(lambda: json.loads((folder / "tables" / "gateway-0.json").read_text())["serial"] == 2)

@@ -10,13 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mizzen.gateway.grpc.wire import message_types, protobuf, typed_contents
-from mizzen.gateway.grpc.wire.infer_request import LONGEST_TO_KEEP, MOST_PARTS, REMEMBERED, Request, Requests
-from mizzen.gateway.grpc.wire.protobuf import Malformed
+from mizzen import protobuf_wire
+from mizzen.gateway.grpc.wire import message_types, typed_contents
+from mizzen.gateway.grpc.wire.infer_request import (
+    MAX_CACHED,
+    MAX_CACHED_BYTES,
+    MAX_FIELDS,
+    InferRequestMessage,
+    InferRequestParser,
+)
+from mizzen.protobuf_wire import Malformed
 from mizzen.protocol import v2
 
-Message = message_types.of("inference.ModelInferRequest")
-Contents = message_types.of("inference.InferTensorContents")
+Message = message_types.class_of("inference.ModelInferRequest")
+Contents = message_types.class_of("inference.InferTensorContents")
 
 TEXTS = st.text(min_size=1, max_size=6)
 PARAMETERS = st.dictionaries(
@@ -52,11 +59,11 @@ def values(parameters: Any) -> dict[str, Any] | None:
     return {name: getattr(each, each.WhichOneof("parameter_choice")) for name, each in parameters.items()} or None
 
 
-@given(REQUESTS, st.binary(max_size=3).map(lambda junk: protobuf.field(1000 >> 6, junk)))
+@given(REQUESTS, st.binary(max_size=3).map(lambda junk: protobuf_wire.encode_field(1000 >> 6, junk)))
 def test_they_say_what_the_message_says(message: Any, unknown: bytes) -> None:
-    reader = Requests()
+    reader = InferRequestParser()
     for _ in range(2):  # read, and remembered
-        given = reader.read(message.SerializeToString() + unknown)
+        given = reader.parse(message.SerializeToString() + unknown)
         described, request = given.described, given.described.request
         assert (described.model, described.version) == (message.model_name, message.model_version)
         assert given.id.decode() == message.id
@@ -77,13 +84,13 @@ def test_they_say_what_the_message_says(message: Any, unknown: bytes) -> None:
                                           REQUESTS, st.integers(0, 200), st.integers(0, 255)))  # fmt: skip
 def test_what_is_no_message_is_malformed_and_never_worse(data: bytes) -> None:
     try:
-        given = Requests().read(data)
+        given = InferRequestParser().parse(data)
     except Malformed:
         return
-    assert isinstance(given, Request)
+    assert isinstance(given, InferRequestMessage)
     for place, pieces in enumerate(given.described.contents or ()):
         with suppress(ValueError):
-            typed_contents.at_once(typed_contents.steps(pieces, "INT64", place))
+            typed_contents.run_to_end(typed_contents.convert_in_steps(pieces, "INT64", place))
 
 
 def _changed(data: bytes, at: int, byte: int) -> bytes:
@@ -91,17 +98,17 @@ def _changed(data: bytes, at: int, byte: int) -> bytes:
 
 
 def test_requests_that_differ_in_id_and_data_are_read_once() -> None:
-    reader = Requests()
+    reader = InferRequestParser()
     message = Message(model_name="m", inputs=[{"name": "x", "datatype": "FP64", "shape": [1]}])
-    first = reader.read(message.SerializeToString())
+    first = reader.parse(message.SerializeToString())
     message.id = "another"
     message.raw_input_contents.append(b"12345678")
-    second = reader.read(message.SerializeToString())
+    second = reader.parse(message.SerializeToString())
     assert first.described is second.described
     assert (second.id, [bytes(raw) for raw in second.raw]) == (b"another", [b"12345678"])
     message.inputs[0].contents.fp64_contents.append(1.0)
-    third = reader.read(message.SerializeToString())
-    assert reader.read(message.SerializeToString()).described is not third.described
+    third = reader.parse(message.SerializeToString())
+    assert reader.parse(message.SerializeToString()).described is not third.described
 
 
 @pytest.mark.parametrize(
@@ -111,54 +118,57 @@ def test_who_asks_is_settled_before_much_is_read(large: Any) -> None:
     def refuse() -> None:
         raise PermissionError
 
-    reader = Requests()
-    reader.read(Message(model_name="m", inputs=[{"name": "x", "datatype": "FP64"}]).SerializeToString(), refuse)
+    reader = InferRequestParser()
+    reader.parse(Message(model_name="m", inputs=[{"name": "x", "datatype": "FP64"}]).SerializeToString(), refuse)
     with pytest.raises(PermissionError):
-        reader.read(large.SerializeToString(), refuse)
+        reader.parse(large.SerializeToString(), refuse)
 
 
 def test_not_everything_is_remembered() -> None:
-    reader = Requests()
-    for count in range(3 * REMEMBERED):
-        reader.read(Message(model_name=f"m{count}", inputs=[{"name": "x", "datatype": "FP64"}]).SerializeToString())
-    known = len(reader._known)
-    inputs = [{"name": "x" * 500, "datatype": "FP64"}] * (LONGEST_TO_KEEP // 500 + 1)
-    reader.read(Message(model_name="long", inputs=inputs).SerializeToString())
-    assert len(reader._known) == known <= REMEMBERED
+    reader = InferRequestParser()
+    for count in range(3 * MAX_CACHED):
+        reader.parse(Message(model_name=f"m{count}", inputs=[{"name": "x", "datatype": "FP64"}]).SerializeToString())
+    known = len(reader._cache)
+    inputs = [{"name": "x" * 500, "datatype": "FP64"}] * (MAX_CACHED_BYTES // 500 + 1)
+    reader.parse(Message(model_name="long", inputs=inputs).SerializeToString())
+    assert len(reader._cache) == known <= MAX_CACHED
 
 
 @pytest.mark.parametrize("part", [b"\x2a\x00", b"\x32\x00", b"\x22\x00", b"\x3a\x00", b"\x52\x00", b"\x58\x01"])
 def test_few_bytes_do_not_become_many_objects(part: bytes) -> None:
     with pytest.raises(Malformed, match="too many"):
-        Requests().read(part * (MOST_PARTS + 2))
+        InferRequestParser().parse(part * (MAX_FIELDS + 2))
 
 
 def test_nor_those_within_an_input() -> None:
     with pytest.raises(Malformed, match="too many"):
-        Requests().read(protobuf.field(5, b"\x22\x00" * MOST_PARTS))
+        InferRequestParser().parse(protobuf_wire.encode_field(5, b"\x22\x00" * MAX_FIELDS))
     with pytest.raises(Malformed, match="too many"):
-        Requests().read(protobuf.field(5, protobuf.field(3, b"\x01" * MOST_PARTS)))
+        InferRequestParser().parse(protobuf_wire.encode_field(5, protobuf_wire.encode_field(3, b"\x01" * MAX_FIELDS)))
 
 
 @pytest.mark.parametrize(
     ("inputs", "fault"),
     [
-        ([], "inputs: expected a list with at least one tensor"),
-        ([{"datatype": "FP64"}], "inputs[0].name: expected a string that is not empty"),
+        ([], "inputs: expected a list of 1 to 1024 tensors"),
+        ([{"datatype": "FP64"}], "inputs[0].name: expected a non-empty string"),
         ([{"name": "x", "datatype": "FP65"}], "inputs[0].datatype: expected one of BOOL"),
         ([{"name": "x", "datatype": "FP64", "shape": [-1]}], "inputs[0].shape[0]: expected an integer from 0"),
-        ([{"name": "x", "datatype": "FP64", "shape": [1] * 33}], "inputs[0].shape: expected a list of integers, 32 at"),
+        (
+            [{"name": "x", "datatype": "FP64", "shape": [1] * 33}],
+            "inputs[0].shape: expected a list of at most 32 integers",
+        ),
         ([{"name": "x", "datatype": "FP64", "shape": [2**20] * 2}], "inputs[0].shape: more than"),
-        ([{"name": "x", "datatype": "FP64"}] * 2, "inputs[1].name: 'x' is there twice"),
-        ([{"name": "x", "datatype": "FP64"}] * (v2.MAX_TENSORS + 1), "inputs: expected a list with at least one"),
+        ([{"name": "x", "datatype": "FP64"}] * 2, "inputs[1].name: 'x' is used twice"),
+        ([{"name": "x", "datatype": "FP64"}] * (v2.MAX_TENSORS + 1), "inputs: expected a list of 1 to 1024 tensors"),
         (
             [{"name": "x", "datatype": "FP64", "parameters": {"shared_memory_region": {"string_param": "r"}}}],
-            "inputs[0].parameters.shared_memory_region: is not offered here",
+            "inputs[0].parameters.shared_memory_region: is not supported",
         ),
     ],
 )
 def test_faults_are_told_in_the_words_of_rest(inputs: list[dict[str, Any]], fault: str) -> None:
-    given = Requests().read(Message(model_name="m", inputs=inputs).SerializeToString())
+    given = InferRequestParser().parse(Message(model_name="m", inputs=inputs).SerializeToString())
     assert given.described.fault.startswith(fault)
 
 
@@ -191,46 +201,52 @@ def test_values_that_come_one_by_one_are_the_bytes_they_stand_for(data: st.DataO
         wanted = array("f" if width == 32 else "d", given).tobytes()
     cut = data.draw(st.integers(0, len(given)))
     pieces = [Contents(**{field: part}).SerializeToString() for part in (given[:cut], given[cut:])]
-    assert typed_contents.at_once(typed_contents.steps(map(memoryview, pieces), kind, 0)).tobytes() == wanted
+    assert (
+        typed_contents.run_to_end(typed_contents.convert_in_steps(map(memoryview, pieces), kind, 0)).tobytes() == wanted
+    )
 
 
 def test_many_values_are_read_in_steps_and_no_more_than_may_be() -> None:
     packed = memoryview(Contents(int64_contents=range(200_000)).SerializeToString())
-    assert sum(1 for _ in typed_contents.steps([packed], "INT64", 0)) > 10
-    assert len(typed_contents.at_once(typed_contents.steps([packed], "INT64", 0))) == 8 * 200_000
+    assert sum(1 for _ in typed_contents.convert_in_steps([packed], "INT64", 0)) > 10
+    assert len(typed_contents.run_to_end(typed_contents.convert_in_steps([packed], "INT64", 0))) == 8 * 200_000
     with pytest.raises(Exception, match="more than 1000 bytes"):
-        typed_contents.at_once(typed_contents.steps([packed], "INT64", 0, 1000))
+        typed_contents.run_to_end(typed_contents.convert_in_steps([packed], "INT64", 0, 1000))
 
 
 @pytest.mark.parametrize(
     ("kind", "given", "fault"),
     [
-        ("FP16", {}, "inputs[3].datatype: FP16 has to come in raw_input_contents"),
-        ("FP32", {"fp64_contents": [1.0]}, "inputs[3].contents.fp64_contents: FP32 has to be in fp32_contents"),
+        ("FP16", {}, "inputs[3].datatype: FP16 must be sent in raw_input_contents"),
+        ("FP32", {"fp64_contents": [1.0]}, "inputs[3].contents.fp64_contents: FP32 must be in fp32_contents"),
         (
             "BYTES",
             {"bytes_contents": [b"x"], "int_contents": [1]},
-            "inputs[3].contents.int_contents: BYTES has to be in",
+            "inputs[3].contents.int_contents: BYTES must be in",
         ),
-        ("INT8", {"int_contents": [1, 300]}, "inputs[3].contents.int_contents: no INT8"),
+        ("INT8", {"int_contents": [1, 300]}, "inputs[3].contents.int_contents: out of range for INT8"),
     ],
 )
 def test_values_of_another_type_are_refused(kind: str, given: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValueError, match="^" + fault.replace("[", r"\[")):
-        typed_contents.at_once(typed_contents.steps([memoryview(Contents(**given).SerializeToString())], kind, 3))
+        typed_contents.run_to_end(
+            typed_contents.convert_in_steps([memoryview(Contents(**given).SerializeToString())], kind, 3)
+        )
 
 
 def test_numbers_that_come_in_thousands_of_pieces_are_not_taken() -> None:
     one = Contents(int64_contents=[1]).SerializeToString()
-    assert typed_contents.at_once(typed_contents.steps([memoryview(one * 3)], "INT64", 0)).nbytes == 24
-    with pytest.raises(ValueError, match="its values are not packed"):
-        typed_contents.at_once(typed_contents.steps([memoryview(one * 5000)], "INT64", 0))
+    assert typed_contents.run_to_end(typed_contents.convert_in_steps([memoryview(one * 3)], "INT64", 0)).nbytes == 24
+    with pytest.raises(ValueError, match="its values must be packed"):
+        typed_contents.run_to_end(typed_contents.convert_in_steps([memoryview(one * 5000)], "INT64", 0))
 
 
 def test_among_texts_what_is_not_known_is_left_out_and_what_is_cut_off_is_said() -> None:
-    text, unknown = protobuf.field(8, b"ab"), protobuf.field(9, b"?") + b"\x50\x07"
+    text, unknown = protobuf_wire.encode_field(8, b"ab"), protobuf_wire.encode_field(9, b"?") + b"\x50\x07"
     given = memoryview(text + unknown + text)
-    assert typed_contents.at_once(typed_contents.steps([given], "BYTES", 0)).tobytes() == b"\2\0\0\0ab" * 2
+    assert (
+        typed_contents.run_to_end(typed_contents.convert_in_steps([given], "BYTES", 0)).tobytes() == b"\2\0\0\0ab" * 2
+    )
     for cut in (1, 2, 3):
         with pytest.raises(Malformed):
-            typed_contents.at_once(typed_contents.steps([given[:cut]], "BYTES", 0))
+            typed_contents.run_to_end(typed_contents.convert_in_steps([given[:cut]], "BYTES", 0))

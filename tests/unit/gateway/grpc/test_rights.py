@@ -71,7 +71,7 @@ def test_one_limit_holds_for_both_doors(walled: Gateway, call: Caller, folder: P
     until(lambda: "ratelimit-limit" in predict(walled, "ann", "/iris").headers, "the limit is in force")
     assert [ended(lambda: ann.infer(message))[0] for _ in range(3)] == ["OK"] * 3
     code, words = ended(lambda: ann.infer(message))
-    assert (code, words.partition(";")[0]) == ("RESOURCE_EXHAUSTED", "ann may ask 0.001 times a second, 4 at once")
+    assert (code, words.partition(";")[0]) == ("RESOURCE_EXHAUSTED", "ann may send 0.001 requests a second, 4 at once")
     assert predict(walled, "ann", "/iris").status == 429
     assert ended(lambda: by(call, "root").infer(message))[0] == "OK"
 
@@ -183,7 +183,7 @@ def elsewhere(both: Gateway) -> Iterator[Caller]:
 def test_on_loopback_only_this_machine_may_ask(both: Gateway, elsewhere: Caller, folder: Path) -> None:
     code, words = ended(lambda: elsewhere.infer(request_of("m", [[1, 2]], "x")))
     assert code == "PERMISSION_DENIED"
-    assert words.startswith("Host and Origin must be loopback: only this machine may ask")
+    assert words.startswith("Host and Origin must be loopback: only this machine, and pages that")
     assert len(noted(folder)) == 1
     with grpcs.calling(f"127.0.0.1:{both.grpc_port}", origin="http://evil.example") as page:
         assert ended(page.method("ServerLive"))[0] == "PERMISSION_DENIED"

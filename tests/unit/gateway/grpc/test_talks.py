@@ -13,14 +13,14 @@ import pytest
 
 from mizzen.gateway.grpc import service
 from mizzen.gateway.grpc.reflection import REFLECTIONS, SERVICES
-from mizzen.gateway.grpc.streaming import WAITING
+from mizzen.gateway.grpc.streaming import MAX_PENDING
 from mizzen.gateway.grpc.wire import message_types
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
 from tests.unit.gateway.harness import Gateway, publish, table_of, until
 from tests.unit.gateway.models import ModelRuntime
 
-Infer = message_types.of("inference.ModelInferRequest")
-Streamed = message_types.of("inference.ModelStreamInferResponse")
+Infer = message_types.class_of("inference.ModelInferRequest")
+Streamed = message_types.class_of("inference.ModelStreamInferResponse")
 
 
 class Talk:
@@ -90,7 +90,7 @@ def test_large_ones_come_through_too(stream: Talk) -> None:
 def test_no_more_is_taken_than_is_answered(both: Gateway, stream: Talk, counted: ModelRuntime) -> None:
     counted.held = True
     stream.send(*[request_of("m", [[1, 2]], "x")] * 500)
-    until(lambda: both.figure("mizzen_requests_in_flight") == WAITING, "as many as may wait do")
+    until(lambda: both.figure("mizzen_requests_in_flight") == MAX_PENDING, "as many as may wait do")
     counted.release()
     stream.end()
     assert sum(1 for _ in stream) == 500
@@ -121,21 +121,21 @@ def test_a_stop_answers_what_was_asked_and_says_so(both: Gateway, stream: Talk, 
     with pytest.raises(grpc.RpcError) as ended:
         next(answers)
     assert ended.value.code() is grpc.StatusCode.UNAVAILABLE
-    assert ended.value.details() == "this gateway is being stopped; ask again"
+    assert ended.value.details() == "this gateway is stopping; retry"
 
 
 def test_what_is_no_request_is_an_answer_and_what_is_no_message_the_end(both: Gateway, call: Caller) -> None:
     method = call.channel.stream_stream(f"/{SERVICE}/ModelStreamInfer", response_deserializer=Streamed.FromString)
     [answer] = method(iter([b"\x0a\xff"]), timeout=PATIENCE)
-    assert answer.error_message == "this is no ModelInferRequest: it is cut off"
+    assert answer.error_message == "this is not a valid ModelInferRequest: it ends in the middle of a field"
     with pytest.raises(grpc.RpcError) as ended:
         list(method(iter([bytes(2 << 20)]), timeout=PATIENCE))
     assert ended.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
 class TestHealth:
-    Request = message_types.of("grpc.health.v1.HealthCheckRequest")
-    Response = message_types.of("grpc.health.v1.HealthCheckResponse")
+    Request = message_types.class_of("grpc.health.v1.HealthCheckRequest")
+    Response = message_types.class_of("grpc.health.v1.HealthCheckResponse")
 
     def watch(self, call: Caller, service: str) -> Any:
         method = call.channel.unary_stream(
@@ -148,7 +148,7 @@ class TestHealth:
     def test_of_server_services_and_models(self, both: Gateway, call: Caller) -> None:
         for name in ("", *SERVICES, "m"):
             assert call.check(name).status == 1
-        assert call.refusal(lambda: call.check("n")) == ("NOT_FOUND", "there is no service, and no model, 'n'")
+        assert call.refusal(lambda: call.check("n")) == ("NOT_FOUND", "there is no service or model 'n'")
 
     def test_who_watches_hears_of_changes(
         self, both: Gateway, call: Caller, counted: ModelRuntime, folder: Path
@@ -166,7 +166,7 @@ class TestHealth:
     def test_there_may_be_only_so_many_calls_that_last(
         self, start_grpc: Callable[..., Gateway], call: Caller, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(service, "MOST_WATCHES", 2)
+        monkeypatch.setattr(service, "MAX_WATCHES", 2)
         start_grpc()
         watched = [self.watch(call, "") for _ in range(2)]
         assert [next(each).status for each in watched] == [1, 1]
@@ -197,9 +197,9 @@ class TestHealth:
 @pytest.mark.parametrize("service", REFLECTIONS)
 def test_reflection_tells_what_there_is(both: Gateway, call: Caller, service: str) -> None:
     package = service.rpartition(".")[0]
-    request = message_types.of(f"{package}.ServerReflectionRequest")
+    request = message_types.class_of(f"{package}.ServerReflectionRequest")
     talk = Talk(
-        call, f"/{service}/ServerReflectionInfo", request, message_types.of(f"{package}.ServerReflectionResponse")
+        call, f"/{service}/ServerReflectionInfo", request, message_types.class_of(f"{package}.ServerReflectionResponse")
     )
     talk.send(
         request(list_services=""), request(file_containing_symbol=SERVICE), request(file_containing_symbol=service),

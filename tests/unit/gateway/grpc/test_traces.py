@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mizzen.gateway.grpc.wire.status import Status
-from mizzen.gateway.telemetry.tracing import Traced
-from mizzen.telemetry.destination import destination
+from mizzen.gateway.request.grpc_status import Status
+from mizzen.gateway.telemetry.tracing import TracingConfig
+from mizzen.telemetry.destination import read_destination
 from tests.support.collector import SERVER, Collector, collecting
 from tests.support.grpcs import SERVICE, Caller, request_of
 from tests.unit.gateway.harness import Gateway
@@ -27,9 +27,9 @@ def collector() -> Iterator[Collector]:
 @pytest.fixture
 def traced(start_grpc: Callable[..., Gateway], collector: Collector, counted: ModelRuntime) -> Gateway:
     counted.hello["callers"] = True
-    to = destination(collector.url, {})
+    to = read_destination(collector.url, {})
     assert to is not None
-    return start_grpc(traced=Traced(to, 0.0))
+    return start_grpc(traced=TracingConfig(to, 0.0))
 
 
 @pytest.mark.usefixtures("traced")

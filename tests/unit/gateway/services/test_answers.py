@@ -44,7 +44,7 @@ BODY = good().data.partition(b"\r\n\r\n")[2]
         (
             http(b"\x1f\x8b", "200 OK", "Content-Encoding: gzip"),
             502,
-            "'scorer' answered 200, but with a body packed as gzip, which was not asked for",
+            "'scorer' answered 200, but with a body packed as gzip, which was not requested",
         ),
     ],
 )
@@ -121,17 +121,17 @@ LOST = "the connection to 'scorer' was lost"
         (Reply(resets=True), LOST),
         (Reply(b"HTTP/1.1 100 Continue\r\n\r\n", closes=True), LOST),
         (Reply(b"HTTP/1.1 200 OK\r\nContent-Le", closes=True), LOST),
-        (Reply(good().data[:-3], closes=True), "it ended in the middle of its answer"),
+        (Reply(good().data[:-3], closes=True), "it closed the connection in the middle of its answer"),
         (Reply(good().data[:-3], resets=True), ""),
         (
             Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n", closes=True),
-            "it ended in the middle of its answer",
+            "it closed the connection in the middle of its answer",
         ),
-        (Reply(b"SSH-2.0-OpenSSH_9.6\r\n"), "its answer is no HTTP"),
-        (Reply(b"HTTP/2 200\r\n\r\n"), "its answer is no HTTP"),
-        (Reply(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), "its answer is no HTTP"),
-        (Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "its answer is no HTTP"),
-        (Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), "its answer is no HTTP"),
+        (Reply(b"SSH-2.0-OpenSSH_9.6\r\n"), "its answer is not HTTP"),
+        (Reply(b"HTTP/2 200\r\n\r\n"), "its answer is not HTTP"),
+        (Reply(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"), "its answer is not HTTP"),
+        (Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"), "its answer is not HTTP"),
+        (Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), "its answer is not HTTP"),
         (
             Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nx", closes=True),
             "a Transfer-Encoding other than chunked",
@@ -150,11 +150,11 @@ LOST = "the connection to 'scorer' was lost"
             Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;" + b"x" * (16 * HEAD_BYTES)),
             f"a head of more than {HEAD_BYTES} bytes",
         ),
-        (Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 5001\r\n\r\n"), "5001 bytes, more than the 5000"),
-        (Reply(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5001), "more than the 5000 bytes"),
+        (Reply(b"HTTP/1.1 200 OK\r\nContent-Length: 5001\r\n\r\n"), "5001 bytes, more than the limit of 5000"),
+        (Reply(b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 5001), "more than the limit of 5000 bytes"),
         (
             Reply(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1000\r\n%b\r\n" % (b"x" * 4096) * 2),
-            "more than the 5000 bytes",
+            "more than the limit of 5000 bytes",
         ),
     ],
 )
@@ -191,7 +191,7 @@ async def test_an_answer_before_all_was_sent_is_the_answer(world: World) -> None
     for _ in range(2):
         call = await world.ask(pool, Asked([entry("x", "FP64", [len(numbers)], numbers)]))
         assert (call.code, call.text) == (400, "'scorer' answered 418 I'm a Teapot: too large")
-    assert pool.counts.opened == 2
+    assert pool.counts.connections == 2
     server.released.set()
     refusing.close()
     await refusing.wait_closed()

@@ -47,8 +47,8 @@ async def test_a_name_is_looked_up_once_for_a_while(world: World, monkeypatch: p
         assert call.code == 200
     assert looked == ["scorer.example"]
     assert server.requests[0].headers["host"] == f"scorer.example:{server.port}"
-    world.now += address.KEPT_SECONDS + 1
-    pool._peers.close_idle()
+    world.now += address.LOOKUP_SECONDS + 1
+    pool._endpoints.close_idle()
     later = asked()
     later.deadline = world.now + 30
     assert (await world.ask(pool, later)).code == 200
@@ -62,8 +62,8 @@ async def test_of_several_addresses_one_answers(world: World, monkeypatch: pytes
     pool = world.pool(server.address("scorer.example"))
     for _ in range(2):
         assert (await world.ask(pool)).code == 200
-        pool._peers.close_idle()
-    assert pool._peers._reach._found["scorer.example"][1] == ["127.0.0.1", "127.0.0.2"], "the good one first"
+        pool._endpoints.close_idle()
+    assert pool._endpoints._connector._resolved["scorer.example"][1] == ["127.0.0.1", "127.0.0.2"], "the good one first"
 
 
 @played
@@ -88,7 +88,7 @@ async def test_a_lookup_that_nobody_waits_for_is_ended(world: World, monkeypatch
         started.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(address.Reach, "_look_up", never)
+    monkeypatch.setattr(address.Connector, "_look_up", never)
     pool = world.pool("http://scorer.example")
     call = asked()
     pool.submit(call)
@@ -97,7 +97,7 @@ async def test_a_lookup_that_nobody_waits_for_is_ended(world: World, monkeypatch
     pool.sweep(world.now)
     assert call.code == 504
     await pool.abort()
-    assert not pool._peers._reach._looking
+    assert not pool._endpoints._connector._lookups
 
 
 @played
@@ -112,7 +112,7 @@ async def test_nobody_takes_the_connection_in_time(world: World, monkeypatch: py
                 each.setblocking(False)
                 each.connect_ex(("127.0.0.1", port))
             call = await world.ask(world.pool(f"http://127.0.0.1:{port}"))
-    assert (call.code, call.text) == (503, "'scorer' cannot be reached: it does not take connections in time")
+    assert (call.code, call.text) == (503, "'scorer' cannot be reached: it did not accept a connection in time")
 
 
 @pytest.fixture
@@ -120,12 +120,14 @@ def certificates(tmp_path: Path) -> tuple[ssl.SSLContext, str]:
     """Of a server called `localhost`, and whom to trust for it."""
     now = datetime.now(UTC)
     key = tls_issuance.new_key()
-    authority = tls_issuance.authority(key, now)
-    pair = tls_issuance.server(tls_issuance.general_names(("localhost",)), tls_issuance.Pair(authority, key), now)
+    authority = tls_issuance.issue_authority(key, now)
+    pair = tls_issuance.issue_server(
+        tls_issuance.general_names(("localhost",)), tls_issuance.KeyPair(authority, key), now
+    )
     certificate, secret = tmp_path / "server.pem", tmp_path / "server-key.pem"
     certificate.write_bytes(tls_issuance.certificate_text(pair.certificate))
     secret.write_bytes(tls_issuance.key_text(pair.key))
-    return tls.context(certificate, secret), tls_issuance.certificate_text(authority).decode()
+    return tls.build_context(certificate, secret), tls_issuance.certificate_text(authority).decode()
 
 
 @played
@@ -158,13 +160,13 @@ def _looks(monkeypatch: pytest.MonkeyPatch, found: list[str]) -> list[str]:
     """What each name is said to stand for, and the names that were asked for."""
     looked: list[str] = []
 
-    async def look_up(reach: address.Reach, name: str) -> list[str]:
+    async def look_up(reach: address.Connector, name: str) -> list[str]:
         looked.append(name)
         await asyncio.sleep(0)
         if not found:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
-        reach._found[name] = reach._clock() + address.KEPT_SECONDS, found
+        reach._resolved[name] = reach._clock() + address.LOOKUP_SECONDS, found
         return found
 
-    monkeypatch.setattr(address.Reach, "_look_up", look_up)
+    monkeypatch.setattr(address.Connector, "_look_up", look_up)
     return looked

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
 from mizzen.gateway.services import endpoints
-from mizzen.gateway.services.endpoint import FIRST_REST, LAST_REST, Peer
+from mizzen.gateway.services.endpoint import MAX_BACKOFF, MIN_BACKOFF, ServiceEndpoint
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.graph.table_types import Service
 from tests.unit.gateway.services.world import Asked, Reply, World, asked, entry, free_port, good, http, played
@@ -35,7 +35,7 @@ async def test_a_connection_is_kept_for_the_next_call(world: World) -> None:
     pool = world.pool(server.address())
     for _ in range(5):
         assert (await world.ask(pool)).code == 200
-    assert (server.connections, pool.counts.opened, pool.counts.sent) == (1, 1, 5)
+    assert (server.connections, pool.counts.connections, pool.counts.sent) == (1, 1, 5)
     assert pool.counts.ends == {200: 5}
 
 
@@ -66,7 +66,11 @@ async def test_more_than_it_may_have_at_once_wait_in_order(world: World) -> None
         if at < 2:
             await server.until(lambda server, at=at: server.held == at + 1)  # type: ignore[misc]
     assert (pool.in_flight, pool.waiting) == (2, 4)
-    assert (calls[6].code, calls[6].text, calls[6].lacking) == (503, "too many calls of 'scorer' wait already", b"")
+    assert (calls[6].code, calls[6].text, calls[6].lacking) == (
+        503,
+        "too many calls to 'scorer' are waiting already",
+        b"",
+    )
     server.released.set()
     for call in calls[:6]:
         await call.done.wait()
@@ -84,7 +88,7 @@ async def test_what_waits_is_bounded_in_bytes_too(world: World) -> None:
     for call in calls[1:]:
         pool.submit(call)
     assert [call.code for call in calls] == [0, 0, 0, 503]
-    calls[1].live = False  # whoever waited for it has gone, and nobody said so
+    calls[1].pending = False  # whoever waited for it has gone, and nobody said so
     last = asked()
     pool.submit(last)
     assert last.code == 0
@@ -158,7 +162,7 @@ async def test_a_connection_that_the_service_closes_is_forgotten(world: World) -
     await world.ask(pool)
     server.drop_all()
     await server.until(lambda server: not server._writers)
-    await until(lambda: not any(peer.idle for peer in pool._peers))
+    await until(lambda: not any(endpoint.idle for endpoint in pool._endpoints))
     assert (await world.ask(pool)).code == 200
     assert (server.connections, pool.counts.retried) == (2, 0)
 
@@ -180,12 +184,12 @@ async def test_connections_that_nobody_needs_are_closed(world: World) -> None:
     server = await world.server()
     pool = world.pool(server.address())
     await world.ask(pool)
-    pool._peers._reap()
+    pool._endpoints._reap()
     assert server.left == 0
     world.now += endpoints.IDLE_SECONDS + 1
-    pool._peers._reap()
+    pool._endpoints._reap()
     await server.until(lambda server: server.left == 1)
-    assert pool._peers._reaper is None, "there is nothing left to look at"
+    assert pool._endpoints._reaper is None, "there is nothing left to look at"
 
 
 # Addresses
@@ -245,7 +249,7 @@ async def test_one_that_cannot_be_reached_is_passed_over_and_nobody_notices(worl
     server = await world.server()
     pool = world.pool(f"http://127.0.0.1:{free_port()}", server.address())
     tried = []
-    for wait in (0.0, 0.0, FIRST_REST, FIRST_REST, FIRST_REST):
+    for wait in (0.0, 0.0, MIN_BACKOFF, MIN_BACKOFF, MIN_BACKOFF):
         world.now += wait
         calls = [asked(), asked()]  # at once: a single one goes where there is a connection
         for call in calls:
@@ -253,8 +257,8 @@ async def test_one_that_cannot_be_reached_is_passed_over_and_nobody_notices(worl
         for call in calls:
             await call.done.wait()
             assert call.code == 200
-        await asyncio.gather(*pool._peers._tasks)  # which no call waits for any more
-        tried.append(pool.counts.unreached)
+        await asyncio.gather(*pool._endpoints._tasks)  # which no call waits for any more
+        tried.append(pool.counts.unreachable)
     assert tried[:2] == [tried[0]] * 2, "not again so soon"
     assert tried[2] > tried[1]
     assert tried[3] == tried[2], "it rests twice as long by now"
@@ -268,7 +272,7 @@ async def test_all_are_tried_before_a_call_is_refused(world: World) -> None:
     await first.down()
     await second.down()
     assert (await world.ask(pool)).code == 503
-    assert pool.counts.unreached == 2
+    assert pool.counts.unreachable == 2
     await second.up()
     assert (await world.ask(pool)).code == 200, "although it rests"
     assert pool.ready
@@ -318,16 +322,16 @@ async def test_one_that_answers_others_is_only_slow(world: World) -> None:
 
 
 def test_rests_grow_and_end_with_an_answer() -> None:
-    peer = Peer("", None)  # type: ignore[arg-type]
+    endpoint = ServiceEndpoint("", None)  # type: ignore[arg-type]
     rests = []
     for _ in range(30):
-        peer.failed(100.0, "")
-        rests.append(peer.resting_until - 100.0)
-    assert rests[:3] == pytest.approx([FIRST_REST, 2 * FIRST_REST, 4 * FIRST_REST])
-    assert rests[-1] == LAST_REST
-    peer.answered(100.0)
-    assert peer.resting_until == 0.0
-    assert peer.failed(100.0, ""), "which is news again"
+        endpoint.mark_failed(100.0, "")
+        rests.append(endpoint.backoff_until - 100.0)
+    assert rests[:3] == pytest.approx([MIN_BACKOFF, 2 * MIN_BACKOFF, 4 * MIN_BACKOFF])
+    assert rests[-1] == MAX_BACKOFF
+    endpoint.mark_alive(100.0)
+    assert endpoint.backoff_until == 0.0
+    assert endpoint.mark_failed(100.0, ""), "which is news again"
 
 
 @played
@@ -420,20 +424,20 @@ async def test_somebody_who_leaves_ends_the_work(world: World) -> None:
     await server.until(lambda server: server.held == 1)
     pool.submit(waits)
     pool.submit(last)
-    waits.live = False
-    pool.gone(waits)
+    waits.pending = False
+    pool.on_cancel(waits)
     assert pool.waiting == 1
-    out.live = False
-    pool.gone(out)
+    out.pending = False
+    pool.on_cancel(out)
     await server.until(lambda server: server.left == 1)
     await server.until(lambda server: server.held == 2)
     server.released.set()
     await last.done.wait()
     assert len(server.requests) == 2
-    assert (pool.counts.gone, pool.busy) == (2, 0)
+    assert (pool.counts.cancelled, pool.busy) == (2, 0)
     assert pool.ready, "it did nothing wrong"
-    pool.gone(out)  # of which nothing is known any more
-    assert pool.counts.gone == 2
+    pool.on_cancel(out)  # of which nothing is known any more
+    assert pool.counts.cancelled == 2
 
 
 @played
@@ -443,7 +447,7 @@ async def test_somebody_who_leaves_without_a_word_is_noticed(world: World) -> No
     call = asked()
     pool.submit(call)
     await server.until(lambda server: server.held == 1)
-    call.live = False
+    call.pending = False
     pool.sweep(world.now)
     await server.until(lambda server: server.left == 1)
     assert (pool.busy, call.ends) == (0, [])
@@ -457,8 +461,8 @@ async def test_somebody_leaves_while_it_is_sent_once_more(world: World) -> None:
     call = asked()
     pool.submit(call)
     await until(lambda: pool.counts.retried == 1)
-    call.live = False
-    pool.gone(call)
+    call.pending = False
+    pool.on_cancel(call)
     assert pool.busy == 0
     assert (await world.ask(pool)).code == 200
     assert len(server.requests) == 3
@@ -469,11 +473,11 @@ class Patient(Asked):
 
     __slots__ = ()
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+    def finish(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
         if lacking == LATE and self.deadline < 1100.0:
             self.deadline = 1100.0
             return
-        super().settle(code, payload, now, retry, lacking=lacking)
+        super().finish(code, payload, now, retry, lacking=lacking)
 
 
 @played
@@ -486,7 +490,7 @@ async def test_a_call_may_go_on_after_its_deadline(world: World) -> None:
     await server.until(lambda server: server.held == 1)
     world.now = 1031.0
     pool.sweep(world.now)
-    assert [call.live for call in calls] == [True, True]
+    assert [call.pending for call in calls] == [True, True]
     server.released.set()
     for call in calls:
         await call.done.wait()
@@ -501,12 +505,12 @@ class Chain(Asked):
     left: int
     pool: ServicePool
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        super().settle(code, payload, now, retry, lacking=lacking)
+    def finish(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        super().finish(code, payload, now, retry, lacking=lacking)
         if self.left:
             self.done.clear()
             self.left -= 1
-            self.live = True
+            self.pending = True
             self.item = ([entry("x", "FP64", [1], [1.0])], None, True)
             self.pool.submit(self)
 
@@ -528,7 +532,7 @@ async def test_the_end_of_a_call_may_bring_the_next(world: World, up: bool) -> N
 async def test_the_sweeper_sees_to_deadlines(world: World) -> None:
     server = await world.server(HELD)
     loop = asyncio.get_running_loop()
-    sweeper = Sweeper(time.monotonic, loop.call_later)
+    sweeper = DeadlineTimer(time.monotonic, loop.call_later)
     pool = world.pool(server.address(), clock=time.monotonic, sweeper=sweeper)
     call = asked()
     call.deadline = time.monotonic() + 0.02

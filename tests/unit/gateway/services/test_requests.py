@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from mizzen.gateway.inference.protocols import PLAIN
-from mizzen.gateway.request.request_ids import Trace
-from mizzen.gateway.services.address import Host, host_of
-from mizzen.gateway.services.requests import opening
-from mizzen.gateway.telemetry.trace_recording import Ended, Tracer
+from mizzen.gateway.request.head import EMPTY_HEAD
+from mizzen.gateway.request.trace_context import Trace
+from mizzen.gateway.services.address import ServiceHost, host_of
+from mizzen.gateway.services.requests import build_start
+from mizzen.gateway.telemetry.trace_recording import TracedRequest, Tracer
 from tests.unit.gateway.services.world import Reply, World, asked, played
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -69,7 +69,7 @@ async def test_a_trace_goes_on_where_it_is(world: World) -> None:
     server = await world.server()
     pool = world.pool(server.address())
     call = asked()
-    call.options = PLAIN._replace(trace=Trace(PARENT, "a=b"))
+    call.head = EMPTY_HEAD._replace(trace=Trace(PARENT, "a=b"))
     await world.ask(pool, call)
     assert server.requests[0].headers["traceparent"] == PARENT
     assert server.requests[0].headers["tracestate"] == "a=b"
@@ -79,15 +79,15 @@ async def test_a_trace_goes_on_where_it_is(world: World) -> None:
 @played
 async def test_a_traced_call_is_a_span_of_its_own(world: World, lost: bool) -> None:
     server = await world.server(*([Reply(closes=True)] if lost else []))
-    ended: list[Ended] = []
+    ended: list[TracedRequest] = []
     tracer = Tracer(ended.append, 1.0, rng=random.Random(3), clock=lambda: world.now, wall=lambda: 0.0)
     call = asked()
-    call.options = tracer.begun(PLAIN)
+    call.head = tracer.start(EMPTY_HEAD)
     await world.ask(world.pool(server.address()), call)
-    trace = call.options.trace
+    trace = call.head.trace
     assert trace is not None
     assert trace.recording is not None
-    (run,) = trace.recording.runs
+    (run,) = trace.recording.attempts
     assert server.requests[0].headers["traceparent"] == f"00-{trace.id}-{run.id.hex()}-01"
     assert run.server == "default/g/scorer"
     assert run.ended == world.now
@@ -97,15 +97,15 @@ async def test_a_traced_call_is_a_span_of_its_own(world: World, lost: bool) -> N
 @pytest.mark.parametrize(
     ("address", "host", "header"),
     [
-        ("http://scorer:8080", Host("scorer", 8080, False), "scorer:8080"),
-        ("http://scorer", Host("scorer", 80, False), "scorer"),
-        ("https://scorer", Host("scorer", 443, True), "scorer"),
-        ("https://scorer:80", Host("scorer", 80, True), "scorer:80"),
-        ("http://[::1]:9000", Host("::1", 9000, False), "[::1]:9000"),
-        ("http://[fe80::1%25eth0]", Host("fe80::1%25eth0", 80, False), "[fe80::1]"),
+        ("http://scorer:8080", ServiceHost("scorer", 8080, False), "scorer:8080"),
+        ("http://scorer", ServiceHost("scorer", 80, False), "scorer"),
+        ("https://scorer", ServiceHost("scorer", 443, True), "scorer"),
+        ("https://scorer:80", ServiceHost("scorer", 80, True), "scorer:80"),
+        ("http://[::1]:9000", ServiceHost("::1", 9000, False), "[::1]:9000"),
+        ("http://[fe80::1%25eth0]", ServiceHost("fe80::1%25eth0", 80, False), "[fe80::1]"),
     ],
 )
-def test_addresses(address: str, host: Host, header: str) -> None:
+def test_addresses(address: str, host: ServiceHost, header: str) -> None:
     assert host_of(address) == host
     assert host.header == header
 
@@ -119,5 +119,5 @@ def test_what_is_no_address(address: str) -> None:
 
 
 def test_a_path_is_one_word() -> None:
-    start = opening(Host("h", 80, False), "v2/models/a b\r\nX: é%20/infer?x=1")
+    start = build_start(ServiceHost("h", 80, False), "v2/models/a b\r\nX: é%20/infer?x=1")
     assert start.split(b"\r\n")[0] == b"POST /v2/models/a%20b%0D%0AX:%20%C3%A9%20/infer?x=1 HTTP/1.1"

@@ -68,7 +68,7 @@ async def test_routers_answer_with_the_place_of_a_branch(world: World, place: fl
     assert call.route == route
     if route is None:
         assert call.code == 502
-        assert f"it routes to [{place}], which is no branch of 2: b,c" in call.text
+        assert f"it routes to [{place}], which is not one of its 2 branches: b,c" in call.text
     else:
         assert call.outputs == {}, "what it answers is no message"
 
@@ -91,7 +91,7 @@ async def test_routers_may_say_it_by_header_and_change_the_message(world: World)
     ("entries", "words"),
     [
         ([entry("x", "FP64", [1], [math.inf])], "input 'x' holds NaN or Infinity"),
-        ([entry("x", "BYTES", [1], [b"\xff"])], "input 'x' holds bytes that are no UTF-8 text"),
+        ([entry("x", "BYTES", [1], [b"\xff"])], "input 'x' holds bytes that are not valid UTF-8"),
         ([entry("a", "INT64", [1], [1]), entry("b", "INT64", [1, 2], [1, 2])], "input 'b' has shape [1, 2]"),
         ([entry("a", "INT64", [1], [1]), entry("b", "INT64", [2], [1, 2])], "differ in rows: 'a' [1], 'b' [2]"),
     ],
@@ -111,12 +111,12 @@ async def test_what_is_no_array_is_the_fault_of_who_gave_it(world: World, entrie
         ({"data": {}}, "neither tensor nor ndarray"),
         ({"jsonData": {"a": 1}}, "its body has jsonData, which cannot become tensors"),
         ({"strData": "a"}, "its body has strData"),
-        ({"data": {"ndarray": 1}}, "its data.ndarray is no list"),
+        ({"data": {"ndarray": 1}}, "its data.ndarray is not a list"),
         ({"data": {"ndarray": [[1], [1, 2]]}}, "nested evenly"),
         ({"data": {"ndarray": [["a", 1]]}}, "only numbers, only booleans or only strings"),
-        ({"data": {"tensor": [1]}}, "no object with shape and values"),
+        ({"data": {"tensor": [1]}}, "not an object with shape and values"),
         ({"data": {"tensor": {"shape": [2], "values": [1]}}}, "has 1 values, where shape [2] says 2"),
-        ({"data": {"tensor": {"shape": [-1], "values": [1]}}}, "a shape that is none"),
+        ({"data": {"tensor": {"shape": [-1], "values": [1]}}}, "an invalid shape"),
         ({"data": {"tensor": {"shape": [1], "values": [[1]]}}}, "where shape [1]"),
         ({"status": {"status": "FAILURE", "info": "bad luck"}}, "its body is an error: bad luck"),
     ],

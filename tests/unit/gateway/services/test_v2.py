@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.gateway.services import v2
-from mizzen.gateway.services.http_connection import Answer
-from mizzen.gateway.services.requests import Asked as Asking
-from mizzen.gateway.services.response_mapping import outcome
+from mizzen.gateway.services.http_connection import HttpResponse
+from mizzen.gateway.services.requests import TensorRequest as Asking
+from mizzen.gateway.services.response_mapping import outcome_of
 from mizzen.graph import messages
 from mizzen.protocol import plain_elements
 from tests.unit.gateway.services.world import Asked, World, entry, good, http, json_entry, played
@@ -68,7 +68,7 @@ async def test_outputs_are_asked_for_by_name_and_only_those_are_answered(world: 
     missing = await world.ask(world.pool(server.address()), Asked([entry("x", "FP64", [1], [1.0])], ["z"]))
     assert (missing.code, missing.text) == (
         502,
-        "'scorer' answered 200, but no output 'z'; there is 'a', 'b', 'c'",
+        "'scorer' answered 200, but there is no output 'z'; available: 'a', 'b', 'c'",
     )
 
 
@@ -88,7 +88,7 @@ async def test_what_json_cannot_carry_goes_as_bytes_behind_it(world: World) -> N
     assert first["parameters"] == {"binary_data_size": 8}
     assert plain["data"] == [3]
     assert last["parameters"] == {"binary_data_size": 6}
-    assert request.body[length:] == plain_elements.packed("FP32", [math.nan, 1.0]) + b"\x02\0\0\0\xff\xfe"
+    assert request.body[length:] == plain_elements.pack("FP32", [math.nan, 1.0]) + b"\x02\0\0\0\xff\xfe"
 
 
 @played
@@ -98,7 +98,7 @@ async def test_answers_may_have_bytes_behind_them(world: World) -> None:
         {"name": "b", "datatype": "INT64", "shape": [1], "data": [5]},
         {"name": "c", "datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 5}},
     ]}).encode()  # fmt: skip
-    body = text + plain_elements.packed("FP32", [math.inf, 2.0]) + b"\x01\0\0\0z"
+    body = text + plain_elements.pack("FP32", [math.inf, 2.0]) + b"\x01\0\0\0z"
     header = f"Inference-Header-Content-Length: {len(text)}"
     server = await world.server(http(body, "200 OK", header, kind="application/octet-stream"))
     call = await world.ask(world.pool(server.address()))
@@ -139,7 +139,7 @@ async def test_routers_are_told_what_there_is_and_answer_by_header_or_parameter(
         call.asks = {"routable_nodes": "b,c", "pending_requests": "2"}
         routes.append((await world.ask(pool, call)).route)
     assert routes == ["b,c", "*", "", "c", None, None]
-    assert call.text == "'scorer' answered 200, but its parameter route is no string"
+    assert call.text == "'scorer' answered 200, but its parameter route is not a string"
     request = server.requests[0]
     assert request.headers["mlgraph-routable-nodes"] == "b,c"
     assert request.headers["mlgraph-pending-requests"] == "2"
@@ -163,7 +163,7 @@ def tensor(**more: Any) -> dict[str, Any]:
     [
         (b"{", "the body is not JSON"),
         (b"[]", "the body: expected an object"),
-        (tensor(data=[1.0]), "output 'y': data does not fit shape [2]: 1 elements where it says 2"),
+        (tensor(data=[1.0]), "output 'y': data does not fit shape [2]: 1 elements, expected 2"),
         (tensor(data=[[1.0, 2.0]]), "output 'y': data does not fit shape [2]"),
         (tensor(data=["a", "b"]), "output 'y': data must hold numbers"),
         (tensor(data=None), "output 'y'"),
@@ -172,7 +172,7 @@ def tensor(**more: Any) -> dict[str, Any]:
         (tensor(shape=[-1]), "outputs[0].shape"),
         (tensor(shape="2"), "outputs[0].shape"),
         ({"outputs": [{"name": "y", "datatype": "FP64", "shape": [1]}]}, "output 'y' has no data"),
-        ({"outputs": [*tensor()["outputs"], *tensor()["outputs"]]}, "two outputs of one name"),
+        ({"outputs": [*tensor()["outputs"], *tensor()["outputs"]]}, "two outputs with the same name"),
         ({"outputs": {"y": 1}}, "outputs: expected a list"),
         ({"error": "out of memory"}, "its body is an error: out of memory"),
         (b'{"outputs":[{"name":"y","datatype":"FP64","shape":[1],"data":[NaN]}]}', "the body is not JSON"),
@@ -195,8 +195,8 @@ async def test_what_is_no_answer_is_said_to_be_none(world: World, body: Any, wor
 @pytest.mark.parametrize(
     ("length", "extra", "words"),
     [
-        ("999", b"", "no length within"),
-        ("x", b"", "no length within"),
+        ("999", b"", "not a length within"),
+        ("x", b"", "not a length within"),
         (None, b"12345678more", "4 bytes more than its outputs say"),
         (None, b"1234", "says 8 bytes, of which 4 came"),
     ],
@@ -240,8 +240,8 @@ def test_what_an_echo_gets_comes_back_as_it_was(given: list[tuple[str, list[int]
     text = json.loads(written.body[:length])
     body = json.dumps({"outputs": text["inputs"]}).encode()
     headers = {b"inference-header-content-length": b"%d" % len(body)} if length < len(written.body) else {}
-    end = outcome(Answer(200, headers, body + written.body[length:]), asking, v2, "'echo'")
+    end = outcome_of(HttpResponse(200, headers, body + written.body[length:]), asking, v2, "'echo'")
     assert end.code == 200, end.payload
-    assert [(name, kind, shape, bytes(data)) for name, kind, shape, _, data in messages.of_reply(end.payload)] == [
+    assert [(name, kind, shape, bytes(data)) for name, kind, shape, _, data in messages.parse_reply(end.payload)] == [
         (name, kind, shape, bytes(data)) for name, kind, shape, _, data in entries
     ]

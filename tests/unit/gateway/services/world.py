@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from mizzen.gateway.inference.calls import Call
-from mizzen.gateway.inference.protocols import PLAIN, Options
-from mizzen.gateway.queueing.deadline_timer import Sweeper
+from mizzen.gateway.queueing.call import Call
+from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
+from mizzen.gateway.request.head import EMPTY_HEAD, RequestHead
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.graph.table_types import Service
 from mizzen.protocol import plain_elements, v2
@@ -52,12 +52,12 @@ class Asked(Call):
     def __init__(self, entries: Sequence[v2.Entry], names: Sequence[str] | None = None, raw: Any = True) -> None:
         self.item = (entries, names, raw) if raw else (entries, names)
         self.id = b"r-1"
-        self.options: Options = PLAIN
+        self.head: RequestHead = EMPTY_HEAD
         self.size = 10
         self.began = 1000.0
         self.deadline = 1030.0
-        self.live = True
-        self.alone = False
+        self.pending = True
+        self.retry_alone = False
         self.asks: dict[str, str] | None = None
         self.headers: tuple[tuple[bytes, bytes], ...] = ()
         self.route: str | None = None
@@ -66,9 +66,9 @@ class Asked(Call):
         self.lacking = b""
         self.done = asyncio.Event()
 
-    def settle(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
-        assert self.live, "a call ends once"
-        self.live = False
+    def finish(self, code: int, payload: bytes, now: float, retry: int = 1, *, lacking: bytes = b"") -> None:
+        assert self.pending, "a call ends once"
+        self.pending = False
         self.item = None
         self.ends.append((code, payload))
         self.retry, self.lacking = retry, lacking
@@ -91,7 +91,7 @@ class Asked(Call):
         at, found = 4 + length, {}
         for output in json.loads(payload[4:at]):
             size = output["parameters"]["binary_data_size"]
-            values = plain_elements.unpacked(output["datatype"], output["shape"], payload[at : at + size])
+            values = plain_elements.unpack(output["datatype"], output["shape"], payload[at : at + size])
             found[output["name"]] = output["datatype"], output["shape"], list(values)
             at += size
         assert at == len(payload)
@@ -99,7 +99,7 @@ class Asked(Call):
 
 
 def entry(name: str, datatype: str, shape: list[int], values: list[Any]) -> v2.Entry:
-    return name, datatype, shape, framing.RAW, memoryview(plain_elements.packed(datatype, values))
+    return name, datatype, shape, framing.RAW, memoryview(plain_elements.pack(datatype, values))
 
 
 def json_entry(name: str, datatype: str, shape: list[int], data: Any) -> v2.Entry:
@@ -243,7 +243,7 @@ class Server:
 class World:
     def __init__(self) -> None:
         self.now = 1000.0
-        self.sweeper = Sweeper(lambda: self.now, lambda seconds, call: None)
+        self.sweeper = DeadlineTimer(lambda: self.now, lambda seconds, call: None)
         self._ends: list[Callable[[], Awaitable[None]]] = []
 
     async def __aenter__(self) -> World:

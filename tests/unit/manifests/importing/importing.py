@@ -8,15 +8,15 @@ from typing import Any
 import yaml
 
 from mizzen.importers import files
-from mizzen.importers.files import Imported
+from mizzen.importers.files import ImportResult
 from mizzen.manifests import lint, reader
 
 SELDON = "machinelearning.seldon.io/v1"
 
 
-def imported(text: str) -> Imported:
+def imported(text: str) -> ImportResult:
     """Of YAML; all that is made is accepted, also as it is printed."""
-    found = files.imported(files.read_text(text, "file.yaml"))
+    found = files.import_objects(files.read_text(text, "file.yaml"))
     printed = yaml.safe_dump_all(found.manifests, sort_keys=False)
     for documents in (reader.read_data(found.manifests), reader.read_text(printed)):
         for home in lint.CAPABILITIES.values():
@@ -41,13 +41,13 @@ def predictor(tree: str, containers: tuple[str, ...] = (), more: str = "name: ma
     return f"{{{more}, componentSpecs: [{{spec: {{containers: [{pods}]}}}}], graph: {tree}}}"
 
 
-def dag(found: Imported, index: int = 0) -> dict[str, dict[str, Any]]:
+def dag(found: ImportResult, index: int = 0) -> dict[str, dict[str, Any]]:
     """The nodes of one manifest by name, without their names."""
     nodes = found.manifests[index]["spec"]["dag"]
     return {node["name"]: {key: value for key, value in node.items() if key != "name"} for node in nodes}
 
 
-def arrows(found: Imported, index: int = 0) -> dict[str, list[str]]:
+def arrows(found: ImportResult, index: int = 0) -> dict[str, list[str]]:
     return {name: node.get("dependencies", []) for name, node in dag(found, index).items()}
 
 
@@ -57,12 +57,12 @@ def calls(name: str, *dependencies: str, skip: bool = False) -> Mapping[str, Any
     return {**behind, "implementation": {"kfservice": name}, **({"onError": "skip"} if skip else {})}
 
 
-def notes(found: Imported) -> list[str]:
+def notes(found: ImportResult) -> list[str]:
     """Without where they were written."""
     return [": ".join(part for part in (note.path, note.message) if part) for note in found.notes]
 
 
-def refused(found: Imported) -> list[str]:
+def refused(found: ImportResult) -> list[str]:
     """Why nothing was made."""
     assert found.manifests == ()
     return [f"{note.path}: {note.message}" for note in found.notes if note.refused]

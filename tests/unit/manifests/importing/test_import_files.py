@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mizzen.errors import NotFound
 from mizzen.importers import files
-from mizzen.importers.dns_labels import free, joined, label
+from mizzen.importers.dns_labels import free, join, label
 from mizzen.importers.percentages import per_cent
 from mizzen.kinds.schema.resource import NAME
 from tests.unit.manifests.importing.importing import deployment, graph, imported, predictor
@@ -21,7 +21,7 @@ ONE = graph(CHAIN, "one")
 SELDON = deployment(predictor("{name: b, implementation: SKLEARN_SERVER, modelUri: u}"), "two")
 
 
-def names(found: files.Imported) -> list[str]:
+def names(found: files.ImportResult) -> list[str]:
     return [manifest["metadata"]["name"] for manifest in found.manifests]
 
 
@@ -41,16 +41,22 @@ def test_one_that_cannot_be_turned_keeps_no_other_from_it() -> None:
     found = imported(f"{graph('x: {routerType: Sequence}', 'bad')}---\n{ONE}")
     assert names(found) == ["one"]
     (fault,) = [note for note in found.notes if note.refused]
-    assert str(fault) == "file.yaml:1: InferenceGraph/bad: spec.nodes.root: required: requests begin there"
+    assert str(fault) == "file.yaml:1: InferenceGraph/bad: spec.nodes.root: required: requests start there"
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("kind: ConfigMap\napiVersion: v1\nmetadata: {name: c}\n", "only InferenceGraph and SeldonDeployment are"),
-        ("kind: InferenceService\nmetadata: {name: c}\n", "models are not imported: 'mizzen deploy PATH --name NAME'"),
-        ("kind: MLGraph\napiVersion: mizzen.dev/v1alpha1\n", "this is Mizzen's own"),
-        (ONE.replace("v1alpha1", "v2"), "'serving.kserve.io/v2' is not known, but serving.kserve.io/v1alpha1"),
+        (
+            "kind: InferenceService\nmetadata: {name: c}\n",
+            "models are not imported: serve one with 'mizzen deploy PATH --name NAME'",
+        ),
+        ("kind: MLGraph\napiVersion: mizzen.dev/v1alpha1\n", "this is already a Mizzen object"),
+        (
+            ONE.replace("v1alpha1", "v2"),
+            "unknown apiVersion 'serving.kserve.io/v2'; known are serving.kserve.io/v1alpha1",
+        ),
     ],
 )
 def test_other_kinds_are_left_out_with_a_note(text: str, says: str) -> None:
@@ -68,7 +74,7 @@ def test_other_kinds_are_left_out_with_a_note(text: str, says: str) -> None:
         ("- 1\n", "must be an object, not a list"),
         (ONE.replace("name: one", "generateName: one"), "metadata.name: required"),
         (ONE.replace("{name: one}", "{name: one, labels: [a]}"), "metadata.labels: must be an object of texts"),
-        (ONE.replace("{name: one}", "{name: one, labels: {a: 1}}"), "would be refused: metadata.labels.a"),
+        (ONE.replace("{name: one}", "{name: one, labels: {a: 1}}"), "would be rejected: metadata.labels.a"),
         (ONE.replace("{name: one}", "{name: one, namespace: No!}"), "metadata.namespace: 'No!' is not a name"),
         (ONE.partition("spec:")[0], "spec: required"),
         (ONE.partition("spec:")[0] + "spec: []\n", "spec: must be an object"),
@@ -84,12 +90,12 @@ def test_what_is_malformed_is_refused_in_words(text: str, says: str) -> None:
 def test_names_that_are_none_here_are_changed() -> None:
     found = imported(graph(CHAIN, "one.two"))
     assert names(found) == ["one-two"]
-    assert any("metadata.name: 'one.two' is called 'one-two' here" in str(note) for note in found.notes)
+    assert any("metadata.name: 'one.two' is renamed to 'one-two'" in str(note) for note in found.notes)
 
 
 def test_two_of_one_name_are_told() -> None:
     found = imported(f"{ONE}---\n{ONE}")
-    assert "MLGraph/one: two of this name were made; applied, the last one stays" in map(str, found.notes)
+    assert "MLGraph/one: two graphs have this name; applied in this order, the last one wins" in map(str, found.notes)
 
 
 def test_folders_are_read_at_every_depth(tmp_path: Path) -> None:
@@ -99,7 +105,7 @@ def test_folders_are_read_at_every_depth(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not this")
     found = files.read(tmp_path)
     assert [one.source for one in found] == [str(tmp_path / "b.json"), str(tmp_path / "deep" / "a.yaml")]
-    assert names(files.imported(found)) == ["one"]
+    assert names(files.import_objects(found)) == ["one"]
 
 
 def test_nothing_to_read_is_told(tmp_path: Path) -> None:
@@ -112,8 +118,8 @@ def test_nothing_to_read_is_told(tmp_path: Path) -> None:
 @given(st.text(), st.lists(st.text(), max_size=3))
 def test_any_text_becomes_a_name(text: str, others: list[str]) -> None:
     assert NAME.fullmatch(label(text))
-    assert NAME.fullmatch(joined(text, *others))
-    taken = {label(text), joined(text, "2")}
+    assert NAME.fullmatch(join(text, *others))
+    taken = {label(text), join(text, "2")}
     assert free(label(text), taken) not in taken
 
 

@@ -23,7 +23,7 @@ def test_a_sequence_is_a_chain() -> None:
     )
     assert dag(found) == {"a": calls("a"), "b": calls("b", "a")}
     assert notes(found) == [
-        f"spec.nodes: '{name}' is to be served here: mizzen deploy PATH --name {name}" for name in ("a", "b")
+        f"spec.nodes: deploy '{name}' here: mizzen deploy PATH --name {name}" for name in ("a", "b")
     ]
 
 
@@ -32,7 +32,7 @@ def test_steps_are_soft_unless_they_say_hard() -> None:
     found = imported(graph(f"root: {{{SEQUENCE}: [{{serviceName: a}}, {b}, {c}]}}"))
     assert [node.get("onError") for node in dag(found).values()] == ["skip", "skip", None]
     (note,) = [note for note in notes(found) if "onError" in note]
-    assert "KServe hands its error on as if it were an answer" in note
+    assert "KServe passes its error on like a response" in note
 
 
 def test_a_step_without_data_gets_the_request_and_the_answer_before_it_goes_to_nobody() -> None:
@@ -42,15 +42,17 @@ def test_a_step_without_data_gets_the_request_and_the_answer_before_it_goes_to_n
         "a": calls("a", "root"),
         "b": calls("b", "root"),
     }
-    assert "spec.nodes.root.steps[1].data: 'b' gets what node 'root' got, not the answer before it" in notes(found)
-    assert any("nobody takes the answer of 'a': it is a shadow" in note for note in notes(found))
+    assert "spec.nodes.root.steps[1].data: 'b' receives the input of node 'root', not the response before it" in notes(
+        found
+    )
+    assert any("no step uses the response of 'a': it becomes a shadow" in note for note in notes(found))
 
 
 def test_of_a_longer_chain_that_nobody_takes_nothing_is_left() -> None:
     steps = f"[{{serviceName: a}}, {{serviceName: b, data: $response}}, {{serviceName: c, {HARD}}}]"
     found = imported(graph(f"root: {{{SEQUENCE}: {steps}}}"))
     assert dag(found) == {"c": calls("c")}
-    assert "spec.nodes.root.steps[0]: nobody takes the answer of 'a', 'b'; left out" in notes(found)
+    assert "spec.nodes.root.steps[0]: no step uses the response of 'a', 'b'; left out" in notes(found)
 
 
 def test_an_ensemble_has_several_outputs_and_no_average() -> None:
@@ -63,8 +65,8 @@ def test_an_ensemble_has_several_outputs_and_no_average() -> None:
 def test_answers_of_an_ensemble_that_are_named_otherwise_are_told() -> None:
     found = imported(graph(f"root: {{{ENSEMBLE}: [{{serviceName: sk}}, {{serviceName: xg, name: X_G}}]}}"))
     assert list(dag(found)) == ["sk", "x-g"]
-    assert "spec.nodes.root: its answers are named sk, x-g here, and 0, X_G by KServe" in notes(found)
-    assert "spec.nodes.root.steps[1]: 'X_G' is the node 'x-g'" in notes(found)
+    assert "spec.nodes.root: its responses are named sk, x-g here, but 0, X_G in KServe" in notes(found)
+    assert "spec.nodes.root.steps[1]: 'X_G' becomes the node 'x-g'" in notes(found)
 
 
 def test_what_follows_an_ensemble_gets_all_answers_in_one_call() -> None:
@@ -116,7 +118,7 @@ def test_a_splitter_splits() -> None:
         ((1, 1, 1), (34, 33, 33), "weights sum to 3, not 100: 1, 1, 1 became 34, 33, 33"),
         ((100, 0, 0), (100, 0, 0), ""),
         ((50, 49, 0), (51, 49, 0), "weights sum to 99, not 100"),
-        ((100, None, 100), (50, 0, 50), "steps[1].weight: there is none; read as 0"),
+        ((100, None, 100), (50, 0, 50), "steps[1].weight: missing; read as 0"),
     ],
 )
 def test_weights_become_whole_per_cent(weights: tuple[int | None, ...], shares: tuple[int, ...], says: str) -> None:
@@ -166,8 +168,8 @@ def test_a_switch_asks_a_router_that_is_not_there_yet() -> None:
     assert json.loads(annotation[1]) == {
         "root": [{"node": "dog", "condition": "kind==dog"}, {"node": "cat", "condition": "kind==cat"}]
     }
-    assert any("asks 'pets-root', a router that you are to serve" in note for note in notes(found))
-    assert any("KServe answers 404" in note for note in notes(found))
+    assert any("calls 'pets-root', a router that you must serve" in note for note in notes(found))
+    assert any("KServe responds 404" in note for note in notes(found))
 
 
 def test_a_condition_on_the_answer_before_is_a_router_that_may_name_nobody() -> None:
@@ -214,7 +216,7 @@ def test_a_node_that_is_called_twice_is_there_twice() -> None:
 def test_an_address_is_a_service_and_its_path_says_what_it_speaks(url: str, called: dict[str, str]) -> None:
     found = imported(graph(f"root: {{{SEQUENCE}: [{{serviceUrl: '{url}', {HARD}}}]}}"))
     assert dag(found) == {"b": {"implementation": {"svc": url, **called}}}
-    assert any("does not show in its path" in note for note in notes(found)) != bool(called)
+    assert any("its path does not show its protocol" in note for note in notes(found)) != bool(called)
 
 
 def test_time_limits_carry_over_within_the_ceiling() -> None:
@@ -225,9 +227,9 @@ def test_time_limits_carry_over_within_the_ceiling() -> None:
     assert found.manifests[0]["spec"]["timeoutMs"] == 60_000
     assert dag(found)["a"]["timeoutMs"] == 2_000
     told = notes(found)
-    assert "spec.timeout: 300 s is above the ceiling of 60 s, which holds" in told
-    assert "spec.routerTimeouts.serverRead: has no equal; it is left out" in told
-    left = "has no equal, since gateways run graphs themselves; it is left out"
+    assert "spec.timeout: 300 s is above the maximum of 60 s, which applies" in told
+    assert "spec.routerTimeouts.serverRead: has no equivalent; it is left out" in told
+    left = "has no equivalent, since gateways run graphs themselves; it is left out"
     assert {f"spec.resources: {left}", f"spec.minReplicas: {left}"} <= set(told)
 
 
@@ -236,11 +238,11 @@ def test_what_is_not_read_or_not_reached_is_told() -> None:
     found = imported(graph(f"root: {{{ENSEMBLE}: {steps}}}, lost: {{{SEQUENCE}: [{{serviceName: b}}]}}"))
     at = "spec.nodes.root.steps[0]"
     assert {
-        f"{at}.condition: Ensemble reads no conditions; it is left out",
-        f"{at}.weight: Ensemble reads no weights; it is left out",
-        f"{at}.data: KServe reads '$response.predictions' as '$request', and so it is read here",
-        f"{at}.colour: has no equal; it is left out",
-        "spec.nodes.lost: no step leads there; it is left out",
+        f"{at}.condition: Ensemble nodes do not use conditions; it is left out",
+        f"{at}.weight: Ensemble nodes do not use weights; it is left out",
+        f"{at}.data: '$response.predictions' is read as '$request', as in KServe",
+        f"{at}.colour: has no equivalent; it is left out",
+        "spec.nodes.lost: no step calls it; it is left out",
     } <= set(notes(found))
 
 
@@ -249,7 +251,8 @@ def test_a_model_that_has_the_name_of_a_graph_is_called_otherwise() -> None:
     found = imported(f"{one}---\n{graph(f'root: {{{SEQUENCE}: [{{serviceName: a}}]}}', name='h')}")
     assert [node["implementation"]["kfservice"] for node in dag(found).values()] == ["g-model", "g-h"]
     assert any(
-        "'g' is called as 'g-model', since a graph or another model has that name" in note for note in notes(found)
+        "'g' is called by the name 'g-model', since a graph or another model has that name" in note
+        for note in notes(found)
     )
 
 
@@ -264,7 +267,7 @@ def test_a_model_that_has_the_name_of_a_graph_is_called_otherwise() -> None:
         (f"root: {{{SEQUENCE}: [{{nodeName: b}}]}}", "spec.nodes.root.steps[0].nodeName: no node 'b'"),
         (f"root: {{{SEQUENCE}: [{{serviceName: 7}}]}}", "spec.nodes.root.steps[0].serviceName: must be a text"),
         (f"root: {{{SEQUENCE}: {{serviceName: a}}}}", "spec.nodes.root.steps: must be a list"),
-        (f"root: {{{SEQUENCE}: [{{serviceUrl: 'ftp://x'}}]}}", "is no address"),
+        (f"root: {{{SEQUENCE}: [{{serviceUrl: 'ftp://x'}}]}}", "is not an address"),
         (f"root: {{{SPLITTER}: [{{serviceName: a, weight: -1}}]}}", "must be at least 0, not -1"),
         (f"root: {{{SPLITTER}: [{{serviceName: a, weight: 0}}]}}", "every weight is 0"),
         (f"root: {{{SPLITTER}: [{{serviceName: a, weight: 0.5}}]}}", "must be a whole number"),
@@ -276,23 +279,23 @@ def test_a_model_that_has_the_name_of_a_graph_is_called_otherwise() -> None:
         (f"root: {{{ENSEMBLE}: [{{nodeName: root}}]}}", "cycle: root -> root"),
         (
             f"root: {{{SEQUENCE}: [{{serviceName: a}}, {{serviceName: b, data: $request, condition: x}}]}}",
-            "it takes the request if the answer of 'a' meets a condition, which no route can say",
+            "it receives the request if the response of 'a' meets a condition, which no route can express",
         ),
         (
             f"root: {{{SEQUENCE}: [{{serviceName: a}}, {{serviceName: b, data: $response, condition: x}}, "
             "{serviceName: c}]}",
-            "spec.nodes.root.steps[2]: it takes the request if the answer of 'a' meets a condition",
+            "spec.nodes.root.steps[2]: it receives the request if the response of 'a' meets a condition",
         ),
         (
             f"root: {{{SEQUENCE}: [{{nodeName: both}}, {{nodeName: ab, data: $response}}]}}, "
             f"both: {{{ENSEMBLE}: [{{serviceName: a}}, {{serviceName: b}}]}}, ab: {{{SPLITTER}: [{{serviceName: c}}]}}",
-            "it gets the answers of a, b at once, and nothing joins them before",
+            "it receives the responses of a, b at once, and nothing joins them before",
         ),
         (
             f"root: {{{SEQUENCE}: [{{nodeName: ab}}, {{serviceName: c, data: $response}}]}}, "
             f"ab: {{{SPLITTER}: [{{nodeName: both}}, {{serviceName: x}}]}}, "
             f"both: {{{ENSEMBLE}: [{{serviceName: a}}, {{serviceName: b}}]}}",
-            "it gets one answer or several, by the way a request took",
+            "it receives one response or several, depending on the route of a request",
         ),
     ],
 )  # fmt: skip

@@ -44,7 +44,7 @@ def test_a_model_with_files_is_called_by_its_name() -> None:
     }
     told, proba = notes(found)
     assert told == (
-        "spec.predictors[0].graph: SKLEARN_SERVER 'classifier' is to be served here: get the files of gs://models/iris"
+        "spec.predictors[0].graph: deploy SKLEARN_SERVER 'classifier' here: download the files of gs://models/iris"
         ", then: mizzen deploy PATH --name classifier; for 3 replicas: mizzen scale classifier 3"
     )
     assert "predict_proba" in proba
@@ -70,7 +70,7 @@ def test_transformers_run_before_and_after_what_is_below_them() -> None:
     tree = f"{{name: out, type: OUTPUT_TRANSFORMER, children: [{before}]}}"
     found = imported(deployment(predictor(tree, ("in", "m", "out"))))
     assert dag(found) == {"in": container("in"), "m": container("m", "in"), "out": container("out", "m")}
-    assert sum("is called at /predict as every node is" in note for note in notes(found)) == 2
+    assert sum("is called at /predict like every node" in note for note in notes(found)) == 2
 
 
 def test_the_average_of_children_is_an_ensemble() -> None:
@@ -89,7 +89,7 @@ def test_a_combiner_of_ones_own_is_called_to_merge_and_only_for_that() -> None:
     )
     merge = {"implementation": {"name": "mix", "protocol": "seldon"}}
     assert dag(found)["mix"] == {"dependencies": ["a", "b"], "merge": merge}
-    assert any("combiner 'mix' gets all answers in one message" in note for note in notes(found))
+    assert any("combiner 'mix' receives all responses in one message" in note for note in notes(found))
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_a_combiner_of_ones_own_is_called_to_merge_and_only_for_that() -> None:
     [
         ("[{name: ratioA, value: '0.2', type: FLOAT}]", {"a": 20, "b": 80}, ""),
         ("[{name: ratioA, value: 0.2}]", {"a": 20, "b": 80}, ""),
-        ("[{name: ratioA, value: '0.125', type: FLOAT}]", {"a": 13, "b": 87}, "0.125 is rounded to 13 per cent"),
+        ("[{name: ratioA, value: '0.125', type: FLOAT}]", {"a": 13, "b": 87}, "0.125 is rounded to 13%"),
         ("[]", {"a": 50, "b": 50}, "RANDOM_ABTEST without ratioA is an even split"),
         ("[{name: ratioA, value: '0'}]", {"a": 0, "b": 100}, ""),
         ("[{name: ratioA, value: '1.5'}]", {"a": 100, "b": 0}, "1.5 is read as 1"),
-        ("[{name: ratioA, value: '0.3'}, {name: x, value: '1'}]", {"a": 30, "b": 70}, "Seldon forgets the ratio"),
+        ("[{name: ratioA, value: '0.3'}, {name: x, value: '1'}]", {"a": 30, "b": 70}, "Seldon ignores the ratio"),
     ],
 )
 def test_a_test_between_two_is_a_split(parameters: str, traffic: dict[str, int], says: str) -> None:
@@ -122,7 +122,7 @@ def test_a_third_child_of_a_test_between_two_never_gets_a_request() -> None:
     tree = f"{{name: ab, implementation: RANDOM_ABTEST, children: [{MODEL_A}, {MODEL_B}, {third}]}}"
     found = imported(deployment(predictor(tree)))
     assert dag(found)["ab"]["route"]["split"]["traffic"] == {"a": 50, "b": 50, "c": 0}
-    assert any("1 more never get a request" in note for note in notes(found))
+    assert any("1 more never receive a request" in note for note in notes(found))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_seldons_bandits_are_ours(image: str, parameters: str, route: dict[str, 
     assert dag(found) == {"eg": {"route": {"mab": route}}, "m": container("m", "eg"), "b": calls("b", "eg")}
     (pod,) = found.manifests[0]["spec"]["custom"]
     assert [container["name"] for container in pod["spec"]["containers"]] == ["m"]
-    assert any("begins anew; parameters n_branches are left out" in note for note in notes(found))
+    assert any("starts without history; parameters n_branches are left out" in note for note in notes(found))
 
 
 def test_a_bandit_by_its_implementation() -> None:
@@ -167,8 +167,8 @@ def test_without_router_and_combiner_only_the_first_child_answers() -> None:
     found = imported(deployment(predictor(tree, ("t",))))
     assert dag(found)["t"]["route"] == {"split": {"shadow": ["b"]}}
     assert arrows(found) == {"t": [], "a": ["t"], "b": ["t"]}
-    assert any("Seldon drops the answer of 'b': it is a shadow" in note for note in notes(found))
-    assert any("Seldon drops the answer of 'c'; it and all below it are left out" in note for note in notes(found))
+    assert any("Seldon drops the response of 'b': it becomes a shadow" in note for note in notes(found))
+    assert any("Seldon drops the response of 'c'; it and its subtree are left out" in note for note in notes(found))
 
 
 def test_a_combiner_below_a_router_has_one_node_before_its_children() -> None:
@@ -223,7 +223,7 @@ def test_several_predictors_are_graphs_that_one_splits_among() -> None:
         "canary": calls("iris-canary", "split"),
         "tried": calls("iris-tried", "split"),
     }
-    assert "spec.predictors[2].traffic: a shadow gets a copy of every request" in notes(found)
+    assert "spec.predictors[2].traffic: a shadow receives a copy of every request" in notes(found)
 
 
 @pytest.mark.parametrize(
@@ -267,10 +267,10 @@ def test_annotations_carry_over_and_the_limit_of_a_call_is_that_of_its_node() ->
     assert metadata["labels"] == {"app": "seldon", "version": "v1"}
     assert metadata["annotations"].keys() == {"a", "c", "project", "seldon.io/rest-timeout", "seldon.io/svc-name"}
     assert dag(found)["a"]["timeoutMs"] == 60_000
-    assert "spec.annotations.seldon.io/rest-timeout: 100000 ms is above the ceiling of 60 s, which holds" in notes(
+    assert "spec.annotations.seldon.io/rest-timeout: 100000 ms is above the maximum of 60 s, which applies" in notes(
         found
     )
-    assert "spec.annotations: seldon.io/svc-name: kept, and without effect" in notes(found)
+    assert "spec.annotations: seldon.io/svc-name: kept, but without effect" in notes(found)
 
 
 def test_what_has_no_equal_is_told() -> None:
@@ -279,11 +279,11 @@ def test_what_has_no_equal_is_told() -> None:
     text = deployment(predictor(unit, more=more), more="oauth_key: k, transport: grpc, serverType: kafka")
     told = notes(imported(text.replace("[{spec:", "[{hpaSpec: {maxReplicas: 3}, spec:")))
     for path in ("oauth_key", "predictors[0].explainer", "predictors[0].svcOrchSpec", "predictors[0].graph.logger"):
-        assert f"spec.{path}: has no equal; it is left out" in told
-    assert "spec.predictors[0].componentSpecs[0].hpaSpec: has no equal; it is left out" in told
-    assert "spec.transport: containers are called by HTTP, not by gRPC" in told
-    assert "spec.predictors[0].graph.endpoint.type: 'a' is called by HTTP, not by gRPC" in told
-    assert any(note.startswith("spec.serverType: 'kafka' has no equal") for note in told)
+        assert f"spec.{path}: has no equivalent; it is left out" in told
+    assert "spec.predictors[0].componentSpecs[0].hpaSpec: has no equivalent; it is left out" in told
+    assert "spec.transport: containers are called over HTTP, not gRPC" in told
+    assert "spec.predictors[0].graph.endpoint.type: 'a' is called over HTTP, not gRPC" in told
+    assert any(note.startswith("spec.serverType: 'kafka' has no equivalent") for note in told)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha2", "v1alpha3"])
@@ -303,14 +303,14 @@ def test_every_version_is_read(version: str) -> None:
         (predictor("{name: a, type: MODEL}"), "no container 'a' in componentSpecs, and no implementation"),
         (predictor("{name: a, type: ROUTER}", ("a",)), "'a' does nothing"),
         (predictor("{name: a, type: MODEL, children: {name: b}}", ("a",)), ".graph.children: must be a list"),
-        (routing("RANDOM_ABTEST", "ratioA", "x"), "'x' is no number"),
-        (routing("RANDOM_ABTEST", "ratioA", "1e999999999"), "'1e999999999' is no number"),
+        (routing("RANDOM_ABTEST", "ratioA", "x"), "'x' is not a number"),
+        (routing("RANDOM_ABTEST", "ratioA", "1e999999999"), "'1e999999999' is not a number"),
         (routing("EPSILON_GREEDY", "epsilon", "2"), "must be between 0 and 1, not 2"),
-        (predictor("{name: a, type: MODEL, endpoint: {service_host: 'a b'}}"), "is no address"),
+        (predictor("{name: a, type: MODEL, endpoint: {service_host: 'a b'}}"), "is not an address"),
         (predictor(MODEL_A, more="name: p, traffic: -1"), "spec.predictors[0].traffic: must be at least 0"),
         (predictor(MODEL_A, more="name: p, shadow: true"), "every predictor is a shadow"),
-        (f"{predictor(MODEL_A)}, {predictor(MODEL_B)}", "two predictors have one name"),
-        (predictor("{name: A, type: MODEL}", ("A",)), "would be refused: spec.custom[0].spec.containers[0].name"),
+        (f"{predictor(MODEL_A)}, {predictor(MODEL_B)}", "two predictors have the same name"),
+        (predictor("{name: A, type: MODEL}", ("A",)), "would be rejected: spec.custom[0].spec.containers[0].name"),
     ],
 )
 def test_what_cannot_be_turned_says_why(predictors: str, says: str) -> None:

@@ -11,28 +11,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.graph.table_types import Kept
+from mizzen.graph.table_types import RecordLimits
 from mizzen.selection.records import client_id_index, segments
 from mizzen.selection.records.lookup import find
-from mizzen.selection.records.record import what_of
-from mizzen.selection.records.writer import Log
+from mizzen.selection.records.record import encode_record
+from mizzen.selection.records.writer import RecordLog
 
-KEPT = Kept(uid="u", max_bytes=16 << 20, max_seconds=86400.0)
-SMALL = Kept(uid="u", max_bytes=64 << 10, max_seconds=86400.0)
+KEPT = RecordLimits(uid="u", max_bytes=16 << 20, max_seconds=86400.0)
+SMALL = RecordLimits(uid="u", max_bytes=64 << 10, max_seconds=86400.0)
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    log = Log(tmp_path, 0, KEPT, wall=time.time)
+def log(tmp_path: Path) -> Iterator[RecordLog]:
+    log = RecordLog(tmp_path, 0, KEPT, wall=time.time)
     yield log
     log.close()
 
 
-def written(log: Log, number: int = 1, chosen: bytes = b"", outputs: bytes = b"") -> bytes:
+def written(log: RecordLog, number: int = 1, chosen: bytes = b"", outputs: bytes = b"") -> bytes:
     id_ = log.reserve()
-    log.write(id_, what_of(number, [], []), b"", outputs)
+    log.write(id_, encode_record(number, [], []), b"", outputs)
     if chosen:
-        log.name(id_, chosen)
+        log.add_client_id(id_, chosen)
     return id_
 
 
@@ -41,7 +41,7 @@ def number(folder: Path, id_: bytes) -> int | None:
     return None if found is None else found.what.generation
 
 
-def test_an_id_is_found_only_with_its_word(tmp_path: Path, log: Log) -> None:
+def test_an_id_is_found_only_with_its_word(tmp_path: Path, log: RecordLog) -> None:
     id_ = written(log)
     assert number(tmp_path, id_) == 1
     assert number(tmp_path, id_.upper()) == 1
@@ -51,7 +51,7 @@ def test_an_id_is_found_only_with_its_word(tmp_path: Path, log: Log) -> None:
     assert number(tmp_path, id_[:16] + b"0" * 16) is None
 
 
-def test_one_id_does_not_tell_the_next(tmp_path: Path, log: Log) -> None:
+def test_one_id_does_not_tell_the_next(tmp_path: Path, log: RecordLog) -> None:
     first, second = written(log, 1), written(log, 2)
     assert number(tmp_path, second[:16] + first[16:]) is None
 
@@ -59,7 +59,7 @@ def test_one_id_does_not_tell_the_next(tmp_path: Path, log: Log) -> None:
 @pytest.mark.parametrize(
     "id_", [b"", b"x", b"g" * 32, b"0" * 32, b"f" * 32, b"0" * 31, b"../" * 10, "ü".encode(), b"\0" * 32]
 )
-def test_what_is_no_id_is_unknown(tmp_path: Path, log: Log, id_: bytes) -> None:
+def test_what_is_no_id_is_unknown(tmp_path: Path, log: RecordLog, id_: bytes) -> None:
     written(log)
     assert find(tmp_path, "u", id_) is None
 
@@ -68,16 +68,16 @@ def test_what_is_no_id_is_unknown(tmp_path: Path, log: Log, id_: bytes) -> None:
 @given(id_=st.binary(max_size=40) | st.from_regex(rb"0{4}0{7}1[0-9a-f]{20}", fullmatch=True))
 def test_no_guess_finds_anything(tmp_path_factory: pytest.TempPathFactory, id_: bytes) -> None:
     folder = tmp_path_factory.mktemp("records")
-    log = Log(folder, 0, SMALL, wall=time.time)
+    log = RecordLog(folder, 0, SMALL, wall=time.time)
     ids = {written(log, chosen=b"\xff mine") for _ in range(3)}
     log.close()
     assert id_ in ids or find(folder, "u", id_) is None
 
 
-def test_what_looks_like_a_record_within_an_answer_is_none(tmp_path: Path, log: Log) -> None:
+def test_what_looks_like_a_record_within_an_answer_is_none(tmp_path: Path, log: RecordLog) -> None:
     """Its slot and its body are complete but for what only the header tells, and it stands where a slot might."""
     word = b"w" * 8
-    what = what_of(99, [], [])
+    what = encode_record(99, [], [])
     body = segments.HEAD.pack(word, time.time(), len(what), 0, 0) + what
     victim = written(log)
     size = files(tmp_path)[0].stat().st_size
@@ -87,10 +87,10 @@ def test_what_looks_like_a_record_within_an_answer_is_none(tmp_path: Path, log: 
     data = files(tmp_path)[0].read_bytes()
     for place in range(segments.FIRST_SLOT, min(len(data) // segments.SLOT_BYTES, segments.MAX_SLOTS)):
         for guess in (word, bytes.fromhex(victim[16:].decode())[::-1]):
-            assert number(tmp_path, segments.id_of(segments.Address(0, 1, place, guess))) is None
+            assert number(tmp_path, segments.id_of(segments.RecordAddress(0, 1, place, guess))) is None
 
 
-def test_an_id_that_a_client_chose_leads_to_the_record(tmp_path: Path, log: Log) -> None:
+def test_an_id_that_a_client_chose_leads_to_the_record(tmp_path: Path, log: RecordLog) -> None:
     own = written(log, 1, b"mine")
     found = find(tmp_path, "u", b"mine")
     assert found is not None
@@ -100,14 +100,14 @@ def test_an_id_that_a_client_chose_leads_to_the_record(tmp_path: Path, log: Log)
 
 def test_of_one_chosen_id_the_newest_record_is_meant(tmp_path: Path) -> None:
     now = 1000.0
-    logs = [Log(tmp_path, gateway, KEPT, wall=lambda: now) for gateway in range(3)]
+    logs = [RecordLog(tmp_path, gateway, KEPT, wall=lambda: now) for gateway in range(3)]
     for turn, log in enumerate((logs[0], logs[2], logs[1], logs[0])):
         now += 1
         written(log, turn, b"mine")
         assert number(tmp_path, b"mine") == turn
     # Reserved and named, and not ended yet: what is known is the one before.
     now += 1
-    logs[1].name(logs[1].reserve(), b"mine")
+    logs[1].add_client_id(logs[1].reserve(), b"mine")
     assert number(tmp_path, b"mine") == 3
     for log in logs:
         log.close()
@@ -115,7 +115,7 @@ def test_of_one_chosen_id_the_newest_record_is_meant(tmp_path: Path) -> None:
 
 def test_an_index_is_bounded_and_forgets_the_oldest_of_a_bucket(tmp_path: Path) -> None:
     now = 1000.0
-    log = Log(tmp_path, 0, SMALL, wall=lambda: now)
+    log = RecordLog(tmp_path, 0, SMALL, wall=lambda: now)
     size = client_id_index.size_for(SMALL.max_bytes)
     many = size // 10
     for place in range(many):
@@ -132,7 +132,7 @@ def test_an_index_is_bounded_and_forgets_the_oldest_of_a_bucket(tmp_path: Path) 
 
 def test_an_index_goes_on_after_a_restart(tmp_path: Path) -> None:
     for turn in range(2):
-        log = Log(tmp_path, 0, KEPT, wall=time.time)
+        log = RecordLog(tmp_path, 0, KEPT, wall=time.time)
         written(log, turn, b"turn-%d" % turn)
         log.close()
     assert [number(tmp_path, b"turn-0"), number(tmp_path, b"turn-1")] == [0, 1]
@@ -143,7 +143,7 @@ def test_an_index_that_is_not_one_is_replaced(tmp_path: Path) -> None:
     home.mkdir(parents=True)
     (home / client_id_index.NAME).write_bytes(b"something else")
     assert find(tmp_path, "u", b"mine") is None
-    log = Log(tmp_path, 0, KEPT, wall=time.time)
+    log = RecordLog(tmp_path, 0, KEPT, wall=time.time)
     written(log, 5, b"mine")
     log.close()
     assert number(tmp_path, b"mine") == 5
@@ -151,9 +151,9 @@ def test_an_index_that_is_not_one_is_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["empty", "short", "noise", "zeros", "folder", "unreadable"])
 @pytest.mark.parametrize("name", ["00000001.seg", client_id_index.NAME])
-def test_a_file_that_is_broken_is_as_good_as_none(tmp_path: Path, log: Log, damage: str, name: str) -> None:
+def test_a_file_that_is_broken_is_as_good_as_none(tmp_path: Path, log: RecordLog, damage: str, name: str) -> None:
     id_ = written(log, 1, b"mine")
-    other = Log(tmp_path, 1, KEPT, wall=time.time)
+    other = RecordLog(tmp_path, 1, KEPT, wall=time.time)
     healthy = written(other, 2, b"healthy")
     other.close()
     path = tmp_path / "u" / "0" / name
@@ -172,7 +172,7 @@ def test_a_file_that_is_broken_is_as_good_as_none(tmp_path: Path, log: Log, dama
     assert number(tmp_path, healthy) == number(tmp_path, b"healthy") == 2
 
 
-def test_no_bit_of_a_record_changes_unnoticed(tmp_path: Path, log: Log) -> None:
+def test_no_bit_of_a_record_changes_unnoticed(tmp_path: Path, log: RecordLog) -> None:
     id_ = written(log, 300, outputs=b"what was answered")
     found = find(tmp_path, "u", id_)
     path = files(tmp_path)[0]

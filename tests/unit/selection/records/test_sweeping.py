@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mizzen.graph.table_types import Kept
+from mizzen.graph.table_types import RecordLimits
 from mizzen.selection.records import client_id_index
 from mizzen.selection.records.lookup import find
-from mizzen.selection.records.record import what_of
+from mizzen.selection.records.record import encode_record
 from mizzen.selection.records.retention import sweep
-from mizzen.selection.records.writer import LINGER_SECONDS, Log
+from mizzen.selection.records.writer import LINGER_SECONDS, RecordLog
 
 HOUR = 3600.0
 
@@ -23,15 +23,15 @@ class Wall:
         return self.now
 
 
-def written(log: Log, chosen: bytes = b"mine") -> bytes:
+def written(log: RecordLog, chosen: bytes = b"mine") -> bytes:
     id_ = log.reserve()
-    log.write(id_, what_of(1, [], []), b"", b"")
-    log.name(id_, chosen)
+    log.write(id_, encode_record(1, [], []), b"", b"")
+    log.add_client_id(id_, chosen)
     return id_
 
 
-def log_of(folder: Path, uid: str, gateway: int, wall: Wall) -> Log:
-    return Log(folder, gateway, Kept(uid=uid, max_bytes=1 << 20, max_seconds=HOUR), wall=wall)
+def log_of(folder: Path, uid: str, gateway: int, wall: Wall) -> RecordLog:
+    return RecordLog(folder, gateway, RecordLimits(uid=uid, max_bytes=1 << 20, max_seconds=HOUR), wall=wall)
 
 
 def test_there_may_be_nothing(tmp_path: Path) -> None:

@@ -41,16 +41,16 @@ KUBECTL = f"{TABLE},{OLD_TABLE},application/json"
     ],
 )
 def test_the_best_that_there_is_is_chosen(header: str | None, table: bool) -> None:
-    assert (content_negotiation.wanted(Headers({} if header is None else {"accept": header})) == "Table") is table
+    assert (content_negotiation.negotiate(Headers({} if header is None else {"accept": header})) == "Table") is table
 
 
 @pytest.mark.parametrize("what", ["PartialObjectMetadata", "PartialObjectMetadataList"])
 def test_metadata_alone_is_a_form(what: str) -> None:
     partial = f"application/json;as={what};v=v1;g=meta.k8s.io"
-    assert content_negotiation.wanted(Headers({"accept": f"{partial},application/json"})) == "Metadata"
-    assert content_negotiation.wanted(Headers({"accept": f"application/json;as={what},application/json"})) is None
+    assert content_negotiation.negotiate(Headers({"accept": f"{partial},application/json"})) == "Metadata"
+    assert content_negotiation.negotiate(Headers({"accept": f"application/json;as={what},application/json"})) is None
 
 
 def test_a_header_may_come_in_several_lines() -> None:
     lines = [(b"accept", b"application/json;q=0.5"), (b"accept", TABLE.encode())]
-    assert content_negotiation.wanted(Headers(raw=lines)) == "Table"
+    assert content_negotiation.negotiate(Headers(raw=lines)) == "Table"

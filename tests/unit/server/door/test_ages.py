@@ -41,10 +41,10 @@ MINUTE, HOUR, DAY, YEAR = 60, 3600, 86400, 365 * 86400
     ],
 )
 def test_two_units_while_the_second_says_something(seconds: float, text: str) -> None:
-    assert durations.lasting(seconds) == text
-    assert durations.since(format_time(NOW - timedelta(seconds=seconds)), NOW) == text
+    assert durations.format_duration(seconds) == text
+    assert durations.format_age(format_time(NOW - timedelta(seconds=seconds)), NOW) == text
 
 
 def test_no_time_has_no_age() -> None:
-    assert durations.since(None, NOW) == "<unknown>"
-    assert durations.since("", NOW) == "<unknown>"
+    assert durations.format_age(None, NOW) == "<unknown>"
+    assert durations.format_age("", NOW) == "<unknown>"

@@ -61,7 +61,7 @@ def test_they_are_selected(shared_admin: httpx2.Client, query: dict[str, str], c
 
 def test_they_have_no_other_fields_to_be_selected_by(shared_admin: httpx2.Client) -> None:
     answer = shared_admin.get(crds.ROOT, params={"fieldSelector": "spec.group=mizzen.dev"})
-    assert (answer.status_code, answer.json()["details"]["hint"]) == (400, "valid is metadata.name")
+    assert (answer.status_code, answer.json()["details"]["hint"]) == (400, "the only valid field is metadata.name")
 
 
 def test_who_watches_is_told_what_there_is_and_then_nothing(shared_admin: httpx2.Client) -> None:

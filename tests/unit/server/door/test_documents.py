@@ -52,13 +52,15 @@ def test_a_group_that_is_not_there_has_none(shared_admin: httpx2.Client) -> None
 
 def test_there_is_an_old_document_with_nothing_in_it(shared_admin: httpx2.Client) -> None:
     """As kubectl asks for it: the bytes are a message whose first field is the text 2.0."""
-    assert shared_admin.get(openapi_v3.OLDER).json()["swagger"] == "2.0"
-    answer = shared_admin.get(openapi_v3.OLDER, headers={"Accept": f"application/com.github.{openapi_v3.ASKED_WITH}"})
-    assert (answer.headers["content-type"], answer.content) == (openapi_v3.OLDER_PROTOBUF, b"\x0a\x032.0")
+    assert shared_admin.get(openapi_v3.V2_PATH).json()["swagger"] == "2.0"
+    answer = shared_admin.get(
+        openapi_v3.V2_PATH, headers={"Accept": f"application/com.github.{openapi_v3.V2_PROTOBUF_ACCEPT}"}
+    )
+    assert (answer.headers["content-type"], answer.content) == (openapi_v3.V2_PROTOBUF, b"\x0a\x032.0")
 
 
 def test_strangers_are_shown_nothing(tmp_path: Path) -> None:
     with serving(tmp_path, anonymous=False) as harness, harness.client(token=None) as client:
         assert client.get(INDEX).status_code == 401
-        assert client.get(openapi_v3.OLDER).status_code == 401
+        assert client.get(openapi_v3.V2_PATH).status_code == 401
         assert client.get(f"{INDEX}/api/v1").status_code == 401

@@ -10,10 +10,10 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.controllers.events import Happenings
+from mizzen.controllers.events import EventRecorder
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL
-from mizzen.reconcile.recorder import Note
+from mizzen.reconcile.recorder import EventNote
 from mizzen.server.auth import targets
 from tests.unit.server.harness import Harness, serving
 
@@ -36,11 +36,13 @@ def record(plane: Harness, *what: tuple[Resource, str]) -> None:
 
     async def write() -> None:
         store = plane.store
-        happenings = Happenings(
-            store, lambda one: min(targets.of(one).models, default=""), now=plane.app.state.plane.now
+        happenings = EventRecorder(
+            store, lambda one: min(targets.of(one).models, default=""), now=plane.app.state.context.now
         )
         for resource, reason in what:
-            happenings.noted(await store.get(resource.ref), Note(reason, f"it {reason}", warning=reason == "Failed"))
+            happenings.record_note(
+                await store.get(resource.ref), EventNote(reason, f"it {reason}", warning=reason == "Failed")
+            )
         await happenings.write()
 
     plane.run(write())

@@ -308,5 +308,5 @@ def test_an_older_data_dir_gets_its_namespaces(plane: Harness) -> None:
     found = plane.run(plane.store.namespaces())
     assert found == {"one", "two", "three", "four"}
     for _ in range(2):
-        plane.run(namespaced_store.prepare(plane.store, found))
+        plane.run(namespaced_store.create_missing(plane.store, found))
     assert names(admin) == ["default", "four", "one", "three", "two"]

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, cast
 from hpack import Decoder, Encoder
 from uvicorn.server import ServerState
 
-from mizzen.web.connection_limits import Door, Patience
+from mizzen.web.connection_limits import ConnectionLimiter, Timeouts
 from mizzen.web.http2 import frames
 from mizzen.web.http2.connection import Http2Protocol
-from mizzen.web.http2.headers import Head, literal
+from mizzen.web.http2.headers import HeaderBlock, encode_headers
 from mizzen.web.http2.stream import Stream
 
 HEAD = [(b":method", b"POST"), (b":path", b"/echo"), (b":scheme", b"http"), (b":authority", b"localhost")]
-ANSWER, TAIL = b"\x88", literal([(b"grpc-status", b"0")])
+ANSWER, TAIL = b"\x88", encode_headers([(b"grpc-status", b"0")])
 
 
 class Frame(NamedTuple):
@@ -43,27 +43,27 @@ class Echo:
         self.moves = 0
         self._host = host
 
-    def received(self, data: bytes) -> None:
+    def on_data(self, data: bytes) -> None:
         self.data += data
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         if self._host.prompt:
             self.answer()
 
     def answer(self, size: int = 1) -> None:
         self.stream.answer(ANSWER, bytes(self.data) * size, TAIL)
 
-    def cancelled(self) -> None:
+    def on_cancel(self) -> None:
         assert not self.gone
         self.gone = True
 
-    def moved(self) -> None:
+    def on_writable(self) -> None:
         self.moves += 1
 
-    def lapsed(self) -> bool:
+    def has_waited_long(self) -> bool:
         return self._host.patient
 
-    def stopping(self) -> None:
+    def on_shutdown(self) -> None:
         self.stopped = True
 
 
@@ -73,9 +73,9 @@ class EchoHost:
         self.patient = False
         """Whether those who cancel have waited for long."""
         self.calls: list[Echo] = []
-        self.heads: list[Head] = []
+        self.heads: list[HeaderBlock] = []
 
-    def opened(self, stream: Stream, head: Head) -> Echo:
+    def on_stream(self, stream: Stream, head: HeaderBlock) -> Echo:
         self.heads.append(head)
         self.calls.append(Echo(stream, self))
         return self.calls[-1]
@@ -137,20 +137,20 @@ class Loop:
 
 
 class Peer:
-    def __init__(self, host: EchoHost | None = None, *, greet: bool = True, patience: Patience | None = None) -> None:
+    def __init__(self, host: EchoHost | None = None, *, greet: bool = True, patience: Timeouts | None = None) -> None:
         self.time = 0.0
         self.host = host or EchoHost()
-        self.door = Door(patience or Patience(), 10, clock=lambda: self.time)
+        self.limiter = ConnectionLimiter(patience or Timeouts(), 10, clock=lambda: self.time)
         self.state = ServerState()
         self.transport = Transport()
         self.loop = Loop()
         self.encoder, self.decoder = Encoder(), Decoder()
         self.protocol = Http2Protocol(
-            config=None, server_state=self.state, app_state={}, _loop=self.loop, host=self.host, door=self.door
+            config=None, server_state=self.state, app_state={}, _loop=self.loop, host=self.host, limiter=self.limiter
         )
         self.protocol.connection_made(self.transport)
         if greet:
-            self.send(frames.PREFACE + frames.settings({}))
+            self.send(frames.PREFACE + frames.encode_settings({}))
             self.came()
 
     def send(self, *data: bytes) -> None:
@@ -171,15 +171,15 @@ class Peer:
 
     def head(self, id_: int, *more: tuple[bytes, bytes], flags: int = frames.END_HEADERS) -> bytes:
         block = self.encoder.encode([*HEAD, *more])
-        return frames.frame(frames.HEADERS, flags, id_, block)
+        return frames.encode_frame(frames.HEADERS, flags, id_, block)
 
     def call(self, id_: int, data: bytes = b"hello", *more: tuple[bytes, bytes]) -> bytes:
-        return self.head(id_, *more) + frames.frame(frames.DATA, frames.END_STREAM, id_, data)
+        return self.head(id_, *more) + frames.encode_frame(frames.DATA, frames.END_STREAM, id_, data)
 
     def later(self, seconds: float) -> None:
         self.time += seconds
-        self.door.tick()
-        self.door.look(cast(Any, self.state))
+        self.limiter.tick()
+        self.limiter.close_expired(cast(Any, self.state))
 
     def lose(self) -> None:
         self.protocol.connection_lost(None)

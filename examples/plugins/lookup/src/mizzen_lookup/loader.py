@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, Wanted, artifact
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact
 from mizzen.runtime.signature import TensorSpec
 
 
-def load(wanted: Wanted, folder: Path) -> LookupModel:
+def load(wanted: LoadRequest, folder: Path) -> LookupModel:
     file = artifact(folder, wanted.entrypoint)
     try:
         said = json.loads(file.read_text())

@@ -1,9 +1,9 @@
-"""Environments of versions: the packages that one requires, installed once for all that require the same.
+"""Python environments of versions: the required packages, installed once for all versions that require the same.
 
-Here: what an environment is called and where it is, building one, who wants it, and when it goes. Not here: what runs
-in it, which is `runtime/`.
+Here: the key and the paths of an environment, its build, the workloads that want it, and its removal. Not here: the
+code that runs in it, which is in `runtime/`.
 
-`environments` for the engine: is it there, and if not, how far is it · `recipe` what it is made of, and its name ·
-`build` the process that builds one, with `tools` (uv or pip), `pythons` (which interpreters there are) and `telling`
-(what it says meanwhile) · `parts` the runtime, laid out for interpreters that are not ours.
+`lifecycle` for the engine: is it complete, and if not, how far is its build · `spec` its requirements, key and paths ·
+`build` the process that builds one, with `installers` (uv or pip), `interpreters` (of this machine) and `build_output`
+(progress and errors) · `runtime_bundle` the runtime, laid out for other interpreters than ours.
 """

@@ -1,4 +1,4 @@
-"""What uv and pip print, as a word on how far they are, and as the reason for giving up. Pure."""
+"""Parsing of the output of uv and pip: the progress of a build, and the reason of its failure. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"Resolved (\d+) packages?\b"), lambda found: f"downloading {_packages(found[1])}"),
     (re.compile(r"Downloading (\S+ \([\d.]+ ?\w+\))"), lambda found: f"downloading {found[1].rpartition('/')[2]}"),
     (re.compile(r"Prepared (\d+) packages?\b"), lambda found: f"installing {_packages(found[1])}"),
-    (re.compile(r"\s*Building (?:wheel for )?(\S+)"), lambda found: f"building {found[1]} from its sources"),
+    (re.compile(r"\s*Building (?:wheel for )?(\S+)"), lambda found: f"building {found[1]} from source"),
     (re.compile(r"Collecting ([^\s<>=!~;\[(]+)"), lambda found: f"resolving {found[1]}"),
     (
         re.compile(r"Installing collected packages: (.+)"),
@@ -29,20 +29,20 @@ _LINES = 8
 _LONGEST = 600
 
 
-def step(line: str) -> str | None:
-    """How far it is, when this line says so."""
-    for pattern, said in _STEPS:
+def parse_step(line: str) -> str | None:
+    """The progress that this line reports; None: it reports none."""
+    for pattern, describe in _STEPS:
         found = pattern.match(line)
         if found:
-            return said(found)
+            return describe(found)
     return None
 
 
-def reason(lines: Sequence[str]) -> str:
-    """Why it gave up, in one line, from the last it printed; and what to do about it."""
-    told = [stripped for line in lines if not _NOISE.match(line) and (stripped := _FRAME.sub("", line).strip())]
-    first = next((index for index, line in enumerate(told) if _ERROR.match(line)), 0)
-    text = " ".join(" ".join(_ERROR.sub("", line) for line in told[first:][-_LINES:]).split())
+def explain_failure(lines: Sequence[str]) -> str:
+    """Why the build failed, in one line from its last output, and what to do about it."""
+    printed = [stripped for line in lines if not _NOISE.match(line) and (stripped := _FRAME.sub("", line).strip())]
+    first = next((index for index, line in enumerate(printed) if _ERROR.match(line)), 0)
+    text = " ".join(" ".join(_ERROR.sub("", line) for line in printed[first:][-_LINES:]).split())
     text = text if len(text) <= _LONGEST else f"… {text[-_LONGEST:]}"
     return f"{text or 'it printed nothing'}{_advice(' '.join(lines))}"
 
@@ -54,7 +54,7 @@ def _advice(text: str) -> str:
             "plane a folder of wheels with the setting environment_wheels)"
         )
     if _ABSENT.search(text):
-        return " (is the name right, and is there such a version for this Python and this machine?)"
+        return " (check the name, and that this version exists for this Python and this machine)"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""uv or pip: which of them builds an environment here, what they are told to do, and what they are let know.
+"""uv or pip: which one builds an environment here, with which commands and which environment variables.
 
-Where packages come from is for whoever runs the plane to say, in the settings that uv and pip have themselves (files
-and variables), or with a folder of wheels. Nothing else is asked: no interpreter is ever fetched.
+The operator of the plane configures where packages come from: in the own settings of uv and pip (files and variables),
+or with a folder of wheels. No interpreter is ever downloaded.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from mizzen.engines.local.environments.spec import EnvironmentPlace
+from mizzen.engines.local.environments.spec import EnvironmentPaths
 
 AUTO: Final = "auto"
 NAMES: Final = (AUTO, "uv", "pip")
 
-_LET_KNOW = re.compile(
+_ALLOWED = re.compile(
     r"(UV|PIP)_\w+|LC_\w+|\w+_proxy|XDG_\w+|PKG_CONFIG\w*|"
     r"PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TMP|TEMP|NETRC|"
     r"SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|"
     r"CC|CXX|CPP|FC|LD|AR|CFLAGS|CXXFLAGS|CPPFLAGS|FFLAGS|LDFLAGS|ARCHFLAGS|MAKEFLAGS|CUDA_HOME|LD_LIBRARY_PATH|"
-    r"MIZZEN_DATA_DIR|MIZZEN_PROCESS_KEY|MIZZEN_PROCESS_RUN",  # by these the supervisor knows its own
+    r"MIZZEN_DATA_DIR|MIZZEN_PROCESS_KEY|MIZZEN_PROCESS_RUN",  # the supervisor recognizes its processes by these
     re.IGNORECASE,
 )
-_KEPT_BACK = re.compile(
+_DENIED = re.compile(
     r"PIP_(TARGET|PREFIX|ROOT|USER|PYTHON|DRY_RUN|REQUIREMENT|REPORT|LOG|REQUIRE_VIRTUALENV|PYTHON_VERSION|PLATFORM)|"
     r"UV_(PYTHON|SYSTEM_PYTHON|TARGET|PREFIX|PROJECT|PROJECT_ENVIRONMENT|WORKING_DIRECTORY|BREAK_SYSTEM_PACKAGES|"
     r"PYTHON_DOWNLOADS|MANAGED_PYTHON|NO_MANAGED_PYTHON|PUBLISH_\w+|VENV_\w+|NO_COLOR|NO_PROGRESS)"
 )
-"""Variables that would lead the work elsewhere than to the environment."""
+"""Variables that would install packages elsewhere than into the environment."""
 
 
 class NoTool(Exception):
-    """Neither can be had; the message says what to do."""
+    """The tool is not available; the message says what to do."""
 
 
-def chosen(wanted: str, environ: Mapping[str, str]) -> str:
+def choose_tool(wanted: str, environ: Mapping[str, str]) -> str:
     """`uv` or `pip`. Raises NoTool."""
-    if wanted == "pip" or (wanted == AUTO and uv(environ) is None):
+    if wanted == "pip" or (wanted == AUTO and find_uv(environ) is None):
         return "pip"
-    if uv(environ) is None:
-        raise NoTool("environment_tool is uv, and there is none: pip install 'mizzen[environments]'")
+    if find_uv(environ) is None:
+        raise NoTool("environment_tool is uv, but uv is not installed: pip install 'mizzen[environments]'")
     return "uv"
 
 
-def uv(environ: Mapping[str, str]) -> str | None:
-    """The one that is installed beside us, else one on the PATH."""
+def find_uv(environ: Mapping[str, str]) -> str | None:
+    """The uv that is installed next to Mizzen, or else one on the PATH."""
     if importlib.util.find_spec("uv") is not None:
         from uv import find_uv_bin
 
@@ -60,31 +60,31 @@ def uv(environ: Mapping[str, str]) -> str | None:
     return shutil.which("uv", path=environ.get("PATH"))
 
 
-def commands(
-    tool: str, place: EnvironmentPlace, python: str, listed: Path, *, wheels: str, environ: Mapping[str, str]
+def build_commands(
+    tool: str, paths: EnvironmentPaths, python: str, listed: Path, *, wheels: str, environ: Mapping[str, str]
 ) -> Iterator[list[str]]:
-    """What to run, one after the other. `listed` is a file of requirements."""
+    """The commands to run, in order. `listed` is a requirements file."""
     source = ["--no-index", "--find-links", wheels] if wheels else []
     if tool == "uv":
-        program = uv(environ)
+        program = find_uv(environ)
         assert program is not None
-        yield [program, "venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(place.folder)]
-        yield [program, "pip", "install", "--python", str(place.python), *source, "-r", str(listed)]
+        yield [program, "venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(paths.folder)]
+        yield [program, "pip", "install", "--python", str(paths.python), *source, "-r", str(listed)]
         return
-    # What is never imported need not be compiled; the rest is, by the first process that does.
+    # Modules are compiled by the first process that imports them; most are never imported.
     quick = ["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
     installing = ["install", *quick, *source]
-    if importlib.util.find_spec("pip") is not None:  # ours serves all interpreters, which saves installing another
-        yield [python, "-m", "venv", "--without-pip", str(place.folder)]
-        yield [sys.executable, "-P", "-m", "pip", "--python", str(place.python), *installing, "-r", str(listed)]
+    if importlib.util.find_spec("pip") is not None:  # our pip can install for other interpreters
+        yield [python, "-m", "venv", "--without-pip", str(paths.folder)]
+        yield [sys.executable, "-P", "-m", "pip", "--python", str(paths.python), *installing, "-r", str(listed)]
     else:
-        yield [python, "-m", "venv", str(place.folder)]
-        yield [str(place.python), "-m", "pip", *installing, "-r", str(listed)]
+        yield [python, "-m", "venv", str(paths.folder)]
+        yield [str(paths.python), "-m", "pip", *installing, "-r", str(listed)]
 
 
-def environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What uv, pip and the code of packages may know of ours: how to work and where packages come from. What else the
-    plane was started with, such as tokens, is not for them."""
-    known = {name: value for name, value in environ.items() if _LET_KNOW.fullmatch(name)}
-    known = {name: value for name, value in known.items() if not _KEPT_BACK.fullmatch(name)}
+def filter_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that uv, pip and the code of packages may see: tool settings and package sources. Others that the
+    plane was started with, such as tokens, are withheld."""
+    known = {name: value for name, value in environ.items() if _ALLOWED.fullmatch(name)}
+    known = {name: value for name, value in known.items() if not _DENIED.fullmatch(name)}
     return known | {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}

@@ -1,4 +1,4 @@
-"""Which Python interpreters there are on this machine. None is ever fetched."""
+"""The Python interpreters of this machine. None is ever downloaded."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from mizzen.kinds.text.requirements import OLDEST
 
-_ASK = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
-_PATIENCE = 20.0
+_VERSION_SCRIPT = "import sys; print('.'.join(map(str, sys.version_info[:3])))"
+_TIMEOUT = 20.0
 _NAMED = re.compile(r"python(3\.\d+)")
 _VERSION = re.compile(r"(?:cpython-)?(3\.\d+\.\d+)\b")
 
 
-class NotHere(Exception):
-    """There is no such Python; the message says which there are."""
+class NoInterpreter(Exception):
+    """There is no such Python; the message lists the available versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,22 +30,23 @@ class Interpreter:
 
 
 def find(wanted: str, environ: Mapping[str, str]) -> Interpreter:
-    """One of this version: ours, else one on the PATH, else one that pyenv or uv has installed. Raises NotHere."""
+    """An interpreter of this version: ours, else one on the PATH, else one that pyenv or uv installed. Raises
+    NoInterpreter."""
     ours = ".".join(map(str, sys.version_info[:3]))
     if _fits(ours, wanted):
         return Interpreter(sys.executable, ours)
-    there = [*_on_path(environ), *_installed(environ)]
+    there = [*_find_on_path(environ), *_find_installed(environ)]
     for version, path in there:
         if not _fits(version, wanted) and not _fits(wanted, version):
             continue
-        found = _asked(path)  # a shim may be there without what it stands for
+        found = _query_version(path)  # a shim may exist without its interpreter
         if found is not None and _fits(found, wanted):
             return Interpreter(str(path), found)
     known = sorted({version for version, _ in there} | {ours}, key=_order)
     listed = ", ".join(version for version in known if _order(version)[:2] >= OLDEST)
-    raise NotHere(
-        f"there is no Python {wanted} on the plane's machine; found were {listed}. Install it there, for instance with "
-        f"'pyenv install {wanted}', or ask for one of those"
+    raise NoInterpreter(
+        f"there is no Python {wanted} on the plane's machine; it has {listed}. Install it there, for example with "
+        f"'pyenv install {wanted}', or use one of those"
     )
 
 
@@ -53,7 +54,7 @@ def _fits(version: str, wanted: str) -> bool:
     return version == wanted or version.startswith(f"{wanted}.")
 
 
-def _on_path(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def _find_on_path(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     for folder in map(Path, dict.fromkeys(environ.get("PATH", os.defpath).split(os.pathsep))):
         if not folder.is_absolute():
             continue
@@ -67,7 +68,7 @@ def _on_path(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
                 yield found[1], folder / name
 
 
-def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+def _find_installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     home = Path(environ.get("HOME", "/nonexistent"))
     folders = (
         Path(environ.get("PYENV_ROOT") or home / ".pyenv") / "versions",
@@ -81,10 +82,15 @@ def _installed(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
                 yield found[1], python
 
 
-def _asked(path: Path) -> str | None:
+def _query_version(path: Path) -> str | None:
     try:
         done = subprocess.run(
-            [str(path), "-I", "-c", _ASK], capture_output=True, text=True, timeout=_PATIENCE, check=False, cwd="/"
+            [str(path), "-I", "-c", _VERSION_SCRIPT],
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT,
+            check=False,
+            cwd="/",
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

@@ -1,11 +1,12 @@
-"""For the engine: is the environment that a workload wants there, and if not, how far is it?
+"""The lifecycle of environments: is the one that a workload wants complete, and if not, how far is its build?
 
-    absent ──ordered──> building ──stamp──> whole ──unused for long──> (gone)
-                            │ gives up, or is ended
+    absent ──ordered──> building ──stamp──> complete ──unused for long──> (removed)
+                            │ fails, or is stopped
                             v
                          failed ──after a while──> building
 
-One build at a time of each, some at once of all; one that nobody wants any more is ended.
+Each environment has one build at a time, and the number of concurrent builds is limited. A build that no workload wants
+any more is stopped.
 """
 
 from __future__ import annotations
@@ -25,39 +26,39 @@ from mizzen.blobs.disk_room import Room
 from mizzen.engines.local.environments import runtime_bundle
 from mizzen.engines.local.environments.spec import (
     PREFIX,
-    EnvironmentPlace,
+    EnvironmentPaths,
+    EnvironmentStamp,
     Recipe,
-    Whole,
     last_used,
+    list_removing,
     root_of,
-    still_going,
 )
-from mizzen.engines.local.process_specs import Built, Obstacle
+from mizzen.engines.local.process_specs import BuiltEnvironment, Obstacle
 from mizzen.errors import NoRoom
 from mizzen.kinds.workload import Environment
 from mizzen.supervisor.client import Client, SupervisorGone
 from mizzen.supervisor.data_dir import Home, read_json, write_json
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
-AT_ONCE = 2
-"""Builds. Each of them uses the network, the disk and all cores."""
+MAX_BUILDS = 2
+"""Concurrent builds. Each of them uses the network, the disk and all cores."""
 BUILDING = "BuildingEnvironment"
 FAILED = "EnvironmentFailed"
 NO_ROOM = "NoRoom"
 _MODULE = "mizzen.engines.local.environments.build"
-_NOTED_EVERY = 600.0
+_USE_INTERVAL = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
-    """How environments are made here."""
+class BuildSettings:
+    """How environments are built."""
 
     tool: str = "auto"
-    """One of `tools.NAMES`."""
+    """One of `installers.NAMES`."""
     wheels: str = ""
-    """A folder of wheels that packages are taken from; empty: the index that uv or pip are set to."""
+    """A folder of wheels to install from; empty: the index that uv or pip is configured with."""
     seconds: float = 1800.0
-    """That one build may take: whatever it waits for, others wait for its place."""
+    """The timeout of one build: others wait for its slot."""
 
 
 class Environments:
@@ -67,59 +68,59 @@ class Environments:
         supervisor: Callable[[], AbstractAsyncContextManager[Client]],
         *,
         python: str,
-        making: Making,
+        build_settings: BuildSettings,
         room: Room | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`python` is our own interpreter, which runs the builder. `room`: asked before each build."""
+        """`python` is our own interpreter, which runs the builder. `room` is checked before each build."""
         self._home = home
         self._supervisor = supervisor
         self._python = python
-        self._making = making
+        self._build_settings = build_settings
         self._room = room
         self._now = now
         self._turn = asyncio.Lock()
         self._wanted: dict[str, str] = {}
-        """By workload, the key of what it wants."""
+        """By workload, the key of the environment that it wants."""
         self._settled: set[str] = set()
-        """Keys of those whose builders are forgotten."""
+        """Keys of environments whose builders were removed from the supervisor."""
         self._parts: Path | None = None
         self._removing: set[asyncio.Task[None]] = set()
 
-    async def of(self, uid: str, wanted: Environment) -> Built | Obstacle:
-        """What a workload runs in, from now on; or why it cannot yet."""
+    async def ensure(self, uid: str, wanted: Environment) -> BuiltEnvironment | Obstacle:
+        """The environment that a workload wants from now on, built if necessary; or the obstacle to it."""
         recipe = Recipe.of(wanted)
-        place = self.place(recipe.key)
+        paths = self.paths_of(recipe.key)
         async with self._turn:
             before, self._wanted[uid] = self._wanted.get(uid), recipe.key
             if before is not None and before != recipe.key:
                 with suppress(SupervisorGone):  # as in release
                     await self._abandon(before)
-            whole = _whole(place)
+            whole = _read_stamp(paths)
             if whole is None:
                 try:
-                    obstacle = await self._under_way(place, recipe)
+                    obstacle = await self._build(paths, recipe)
                 except SupervisorGone:
                     return Obstacle("waiting", "waiting for the supervisor")
-                whole = _whole(place) if obstacle is None else None
+                whole = _read_stamp(paths) if obstacle is None else None
                 if whole is None:
-                    return obstacle or Obstacle("waiting", "its environment is gone; it is built anew", BUILDING)
-            await self._settle(place)
-            _note_use(place, self._now())
-            return await self._built(place, whole)
+                    return obstacle or Obstacle("waiting", "its environment is gone and is being rebuilt", BUILDING)
+            await self._forget_builder(paths)
+            _note_use(paths, self._now())
+            return await self._to_built(paths, whole)
 
     async def release(self, uid: str) -> None:
-        """A workload is gone. What is being built for it alone is not built any more; what is there stays a while."""
+        """Forget a deleted workload. A build for it alone is stopped; a complete environment stays for a while."""
         async with self._turn:
             key = self._wanted.pop(uid, None)
             if key is not None:
-                with suppress(SupervisorGone):  # it is looked for again when environments are cleared
+                with suppress(SupervisorGone):  # `clear` stops the build later
                     await self._abandon(key)
 
     async def clear(self, unused: float) -> list[str]:
-        """Remove those that nobody has wanted for so many seconds, and what builds nobody wants have left. The keys.
+        """Remove environments unused for so many seconds, and leftovers of unwanted builds. Returns the keys.
 
-        Only call it when every workload there is has been applied once.
+        Call this only when every workload has been applied once.
         """
         async with self._turn:
             root = root_of(self._home.data_dir)
@@ -133,102 +134,104 @@ class Environments:
                 return []
             keep = busy | set(self._wanted.values())
             gone = await asyncio.to_thread(_clear, root, self._home, keep, self._now() - unused)
-        await asyncio.to_thread(_remove, still_going(root))
+        await asyncio.to_thread(_remove, list_removing(root))
         return gone
 
-    def place(self, key: str) -> EnvironmentPlace:
-        return EnvironmentPlace(root_of(self._home.data_dir), key)
+    def paths_of(self, key: str) -> EnvironmentPaths:
+        return EnvironmentPaths(root_of(self._home.data_dir), key)
 
-    def log(self, wanted: Environment) -> Path:
-        """What was printed while it was built."""
+    def log_path(self, wanted: Environment) -> Path:
+        """The output of its build."""
         return log_of(self._home, Recipe.of(wanted).key)
 
-    async def _under_way(self, place: EnvironmentPlace, recipe: Recipe) -> Obstacle | None:
-        """None: it is whole by now."""
+    async def _build(self, paths: EnvironmentPaths, recipe: Recipe) -> Obstacle | None:
+        """Start or follow its build. None: it is complete by now."""
         async with self._supervisor() as client:
             views = {view.key: view for view in await client.list(PREFIX)}
-            mine = views.pop(place.process, None)
+            mine = views.pop(paths.process, None)
             if mine is not None and mine.state in (State.RUNNING, State.WAITING, State.STOPPING):
-                if mine.state is not State.STOPPING and self._overdue(place):
-                    _note_failure(place, f"it took longer than {self._making.seconds / 60:g} minutes", self._now())
-                    await client.remove(place.process)
-                return Obstacle("waiting", _progress(place, self._now()), BUILDING)
+                if mine.state is not State.STOPPING and self._overdue(paths):
+                    _note_failure(
+                        paths, f"its build took longer than {self._build_settings.seconds / 60:g} minutes", self._now()
+                    )
+                    await client.remove(paths.process)
+                return Obstacle("waiting", _progress(paths, self._now()), BUILDING)
             if mine is not None:
-                await client.remove(place.process)
-                if _whole(place) is not None:
+                await client.remove(paths.process)
+                if _read_stamp(paths) is not None:
                     return None
-                if mine.exit_code != 0:  # else it was whole once, and is no more
-                    _note_end(place, mine, self._now())
-            failure: Any = read_json(place.failure)
+                if mine.exit_code != 0:  # otherwise it was complete once and is no longer
+                    _note_end(paths, mine, self._now())
+            failure: Any = read_json(paths.failure)
             if failure is not None and self._now() < failure["time"] + retry_after(failure["attempt"]):
-                self._remove(place)  # what a builder left that was ended: it may be for want of room
-                return Obstacle("waiting", _failed(failure), FAILED)
+                self._remove(paths)  # leftovers of a stopped builder: it may have failed for lack of disk space
+                return Obstacle("waiting", _describe_failure(failure), FAILED)
             running = sum(view.state is State.RUNNING for view in views.values())
-            if running >= AT_ONCE:
-                return Obstacle("waiting", f"its environment is built after {running} others", BUILDING)
+            if running >= MAX_BUILDS:
+                return Obstacle("waiting", f"its environment waits for {running} other builds", BUILDING)
             try:
                 if self._room is not None:
                     self._room.for_files()
             except NoRoom as error:
                 return Obstacle("waiting", f"its environment is not built: {error.message}", NO_ROOM)
             attempt = failure["attempt"] + 1 if failure is not None else 0
-            self._settled.discard(place.key)
-            order = {**asdict(recipe), **asdict(self._making), "attempt": attempt, "time": self._now()}
-            await asyncio.to_thread(_order, place, order)
-            await client.apply(self._process(place))
-            return Obstacle("waiting", _progress(place, self._now()), BUILDING)
+            self._settled.discard(paths.key)
+            order = {**asdict(recipe), **asdict(self._build_settings), "attempt": attempt, "time": self._now()}
+            await asyncio.to_thread(_order, paths, order)
+            await client.apply(self._process(paths))
+            return Obstacle("waiting", _progress(paths, self._now()), BUILDING)
 
-    def _remove(self, place: EnvironmentPlace) -> None:
-        """At once, to those who look for it. Its files may take long: nobody whose turn it is waits for them."""
-        going = place.set_aside()
+    def _remove(self, paths: EnvironmentPaths) -> None:
+        """Remove it for all readers at once. Its files are deleted in the background, without holding the lock."""
+        going = paths.set_aside()
         if going is not None:
             task = asyncio.create_task(asyncio.to_thread(_remove, [going]))
             self._removing.add(task)
             task.add_done_callback(self._removing.discard)
 
-    def _overdue(self, place: EnvironmentPlace) -> bool:
-        order: Any = read_json(place.order) or {}
-        return bool(self._now() > order.get("time", self._now()) + self._making.seconds)
+    def _overdue(self, paths: EnvironmentPaths) -> bool:
+        order: Any = read_json(paths.order) or {}
+        return bool(self._now() > order.get("time", self._now()) + self._build_settings.seconds)
 
-    def _process(self, place: EnvironmentPlace) -> ProcessSpec:
+    def _process(self, paths: EnvironmentPaths) -> ProcessSpec:
         return ProcessSpec(
-            key=place.process,
-            argv=(self._python, "-P", "-m", _MODULE, str(place.root), place.key),
-            log=str(log_of(self._home, place.key)),
-            cwd=str(place.root),
+            key=paths.process,
+            argv=(self._python, "-P", "-m", _MODULE, str(paths.root), paths.key),
+            log=str(log_of(self._home, paths.key)),
+            cwd=str(paths.root),
             restart="never",
             grace=2.0,
         )
 
-    async def _settle(self, place: EnvironmentPlace) -> None:
-        """Once for each that is whole: the supervisor need not remember who built it."""
-        if place.key not in self._settled:
+    async def _forget_builder(self, paths: EnvironmentPaths) -> None:
+        """Once per complete environment: the supervisor need not remember its builder."""
+        if paths.key not in self._settled:
             with suppress(SupervisorGone):
                 async with self._supervisor() as client:
-                    views = await client.list(place.process)
-                    if any(view.state is State.RUNNING for view in views):  # it says its last words
+                    views = await client.list(paths.process)
+                    if any(view.state is State.RUNNING for view in views):  # it is still writing its last output
                         return
-                    await client.remove(place.process)
-                self._settled.add(place.key)
+                    await client.remove(paths.process)
+                self._settled.add(paths.key)
 
     async def _abandon(self, key: str) -> None:
-        """If nobody else wants it. Whoever wants it again begins at once: they may have changed what was wrong."""
+        """Stop a build that no workload wants. A later request starts at once: the cause of a failure may be fixed."""
         if key in self._wanted.values():
             return
-        place = self.place(key)
+        paths = self.paths_of(key)
         async with self._supervisor() as client:
-            await client.remove(place.process)
-        place.failure.unlink(missing_ok=True)
+            await client.remove(paths.process)
+        paths.failure.unlink(missing_ok=True)
 
-    async def _built(self, place: EnvironmentPlace, whole: Whole) -> Built:
+    async def _to_built(self, paths: EnvironmentPaths, whole: EnvironmentStamp) -> BuiltEnvironment:
         if self._parts is None or not self._parts.exists():
-            self._parts = await asyncio.to_thread(runtime_bundle.laid_out, self._home.data_dir)
+            self._parts = await asyncio.to_thread(runtime_bundle.lay_out_runtime, self._home.data_dir)
         isolated = tuple(int(part) for part in whole.python.split(".")[:2]) >= (3, 11)
-        return Built(place.key, str(place.python), str(self._parts), safe_path=isolated)
+        return BuiltEnvironment(paths.key, str(paths.python), str(self._parts), safe_path=isolated)
 
 
 def retry_after(attempt: int) -> float:
-    """Seconds after which a build that failed is tried again: 10, then ever more rarely, up to an hour."""
+    """Seconds until a failed build is retried: 10, then doubling up to an hour."""
     return float(min(10 * 2 ** min(attempt, 9), 3600))
 
 
@@ -236,52 +239,52 @@ def log_of(home: Home, key: str) -> Path:
     return home.logs / f"{PREFIX}{key}.log"
 
 
-def _whole(place: EnvironmentPlace) -> Whole | None:
-    """None also when the interpreter it was made with is there no more."""
-    found: Any = read_json(place.stamp)
-    return Whole.of(found) if found is not None and os.access(place.python, os.X_OK) else None
+def _read_stamp(paths: EnvironmentPaths) -> EnvironmentStamp | None:
+    """The stamp of a complete environment. None also when its interpreter no longer exists."""
+    found: Any = read_json(paths.stamp)
+    return EnvironmentStamp.of(found) if found is not None and os.access(paths.python, os.X_OK) else None
 
 
-def _note_use(place: EnvironmentPlace, now: float) -> None:
+def _note_use(paths: EnvironmentPaths, now: float) -> None:
     try:
-        if now - place.used.stat().st_mtime < _NOTED_EVERY:
+        if now - paths.used.stat().st_mtime < _USE_INTERVAL:
             return
     except FileNotFoundError:
-        place.used.touch(mode=0o600)
-    os.utime(place.used, (now, now))
+        paths.used.touch(mode=0o600)
+    os.utime(paths.used, (now, now))
 
 
-def _order(place: EnvironmentPlace, order: dict[str, Any]) -> None:
-    place.root.mkdir(parents=True, exist_ok=True)
-    place.step.unlink(missing_ok=True)
-    write_json(place.order, order)
-    place.failure.unlink(missing_ok=True)
+def _order(paths: EnvironmentPaths, order: dict[str, Any]) -> None:
+    paths.root.mkdir(parents=True, exist_ok=True)
+    paths.step.unlink(missing_ok=True)
+    write_json(paths.order, order)
+    paths.failure.unlink(missing_ok=True)
 
 
-def _note_end(place: EnvironmentPlace, view: ProcessView, now: float) -> None:
-    """Of a builder that did not come to say why it ended."""
-    if read_json(place.failure) is None:
+def _note_end(paths: EnvironmentPaths, view: ProcessView, now: float) -> None:
+    """Record the failure of a builder that ended without a message."""
+    if read_json(paths.failure) is None:
         code = "" if view.exit_code is None else f" with code {view.exit_code}"
-        _note_failure(place, f"what built it ended by itself{code}", now)
+        _note_failure(paths, f"its builder ended unexpectedly{code}", now)
 
 
-def _note_failure(place: EnvironmentPlace, message: str, now: float) -> None:
-    order: Any = read_json(place.order) or {}
-    write_json(place.failure, {"message": message, "time": now, "attempt": order.get("attempt", 0)})
+def _note_failure(paths: EnvironmentPaths, message: str, now: float) -> None:
+    order: Any = read_json(paths.order) or {}
+    write_json(paths.failure, {"message": message, "time": now, "attempt": order.get("attempt", 0)})
 
 
-def _progress(place: EnvironmentPlace, now: float) -> str:
-    said: Any = read_json(place.step) or {}
-    step = said.get("step", "starting")
-    seconds = max(0.0, now - said.get("began", now))
-    # Not every second: each change is written down.
+def _progress(paths: EnvironmentPaths, now: float) -> str:
+    progress: Any = read_json(paths.step) or {}
+    step = progress.get("step", "starting")
+    seconds = max(0.0, now - progress.get("began", now))
+    # Rounded: each change of the message is a write to the store.
     rounded = int(seconds // 5 * 5) if seconds < 60 else int(seconds // 15 * 15)
     return f"building its environment: {step}" + (f", {rounded} s" if rounded else "")
 
 
-def _failed(failure: dict[str, Any]) -> str:
+def _describe_failure(failure: dict[str, Any]) -> str:
     again = datetime.fromtimestamp(failure["time"] + retry_after(failure["attempt"]), UTC)
-    return f"its environment cannot be built: {failure['message']}; tried again at {again:%H:%M:%S} UTC"
+    return f"its environment cannot be built: {failure['message']}; next attempt at {again:%H:%M:%S} UTC"
 
 
 def _remove(folders: Iterable[Path]) -> None:
@@ -290,20 +293,20 @@ def _remove(folders: Iterable[Path]) -> None:
 
 
 def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
-    """Their folders are set aside, to be removed."""
+    """Set unused folders aside, to be removed. Returns their keys."""
     keys = {path.name.partition(".")[0] for path in root.glob("[!.]*")} - keep
     gone = []
     for key in sorted(keys):
-        place = EnvironmentPlace(root, key)
-        if place.stamp.exists() and last_used(place) > before:
+        paths = EnvironmentPaths(root, key)
+        if paths.stamp.exists() and last_used(paths) > before:
             continue
-        place.set_aside()
-        for file in (place.order, place.step, place.failure):
+        paths.set_aside()
+        for file in (paths.order, paths.step, paths.failure):
             file.unlink(missing_ok=True)
         gone.append(key)
-    # What was printed is of use to whoever wonders why it failed, also when they have taken back what wanted it.
+    # Logs are kept for a while: they explain a failed build even after its workload was deleted.
     for log in home.logs.glob(f"{PREFIX}*.log*"):
-        with suppress(OSError):  # the supervisor removes old ones, too; and what is no file is not ours
+        with suppress(OSError):  # the supervisor removes old logs, too; anything that is not a file is not ours
             if log.name.partition(".")[0].removeprefix(PREFIX) not in keep and log.stat().st_mtime < before:
                 log.unlink(missing_ok=True)
     return gone

@@ -1,7 +1,7 @@
-"""The runtime, laid out for interpreters that are not ours.
+"""A copy of the runtime's modules for interpreters other than our own.
 
-It arrives by PYTHONPATH. Our own folder of packages must not: all we are installed with would come along, and win over
-what a version requires. So what the runtime is made of is copied to a folder that holds nothing else.
+PYTHONPATH names the copy. It must not name our own site-packages: all packages installed there would become importable
+and override those that a version requires. So the modules of the runtime are copied to a separate folder.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 
 import mizzen
 
-MODULES = ("__init__.py", "frameworks.py", "plugins.py", "protocol", "runtime", "training.py")
-"""Of our package, what a runtime imports, and what code that is trained with may."""
+MODULES = ("__init__.py", "frameworks.py", "plugins.py", "protocol", "runtime", "training.py", "version.py")
+"""The parts of our package that a runtime imports, and that training code may import."""
 
 
-def laid_out(data_dir: Path, package: Path | None = None) -> Path:
-    """The folder to put on PYTHONPATH: another one for another release, whose runtimes may still live. Blocking."""
+def lay_out_runtime(data_dir: Path, package: Path | None = None) -> Path:
+    """The folder for PYTHONPATH. Each release has its own, because runtimes of others may still run. Blocking."""
     package = package or Path(mizzen.__file__).parent
     files = sorted(file for name in MODULES for file in _files(package / name))
     digest = hashlib.sha256()
@@ -44,9 +44,9 @@ def _copy(files: list[Path], package: Path, folder: Path) -> None:
             target = made / "mizzen" / file.relative_to(package)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
-        os.sync()  # once renamed it is whole, also after a power loss
+        os.sync()  # once renamed, it is complete, even after a power loss
         made.rename(folder)
     except OSError:
         shutil.rmtree(made, ignore_errors=True)
-        if not folder.exists():  # else somebody else was faster
+        if not folder.exists():  # otherwise another process was faster
             raise

@@ -1,4 +1,4 @@
-"""What an environment is made of, what it is called after that, and where its files are."""
+"""The requirements of an environment, the key derived from them, and the paths of its files."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from mizzen.kinds.workload import Environment  # with pydantic, which would be half of a builder's start
 
 FORM = 1
-"""Goes up when environments of old are to be built anew."""
+"""Increased when existing environments must be rebuilt."""
 PREFIX = "env-"
-"""What the keys of processes that build one start with."""
+"""The prefix of the keys of build processes."""
 _GOING = ".going"
-"""What the names of folders that are being removed end with."""
+"""The suffix of folders that are being removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Recipe:
 
     @classmethod
     def of(cls, wanted: Environment) -> Self:
-        """The runtime needs numpy, so it is added where it is not named."""
+        """The runtime needs numpy, so it is added if it is missing."""
         lines = requirements.normal(wanted.requirements)
         if "numpy" not in map(requirements.package, lines):
             lines = tuple(sorted((*lines, "numpy")))
@@ -45,14 +45,14 @@ class Recipe:
 
     @property
     def key(self) -> str:
-        """Equal for what can be shared: the same packages for the same Python on the same kind of machine."""
+        """Equal for environments that can be shared: the same packages, Python and platform."""
         made_of = [FORM, self.requirements, self.python, platform.python_implementation(), sysconfig.get_platform()]
         return hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
-    """What is known of an environment that is there: the content of its stamp."""
+class EnvironmentStamp:
+    """The content of the stamp of a complete environment."""
 
     python: str
     """Its full version."""
@@ -67,9 +67,9 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentPlace:
-    """Where everything about one environment is. It is built where it is used, because it cannot be moved: only with
-    its stamp, which is written last, is it whole."""
+class EnvironmentPaths:
+    """The paths of one environment. It is built in place, because it cannot be moved. It is complete only with its
+    stamp, which is written last."""
 
     root: Path
     key: str
@@ -88,22 +88,22 @@ class EnvironmentPlace:
 
     @property
     def used(self) -> Path:
-        """Its time of change says when somebody last wanted the environment."""
+        """Its modification time says when a workload last wanted the environment."""
         return self.folder / ".used"
 
     @property
     def order(self) -> Path:
-        """What the builder is to do."""
+        """The order for the builder."""
         return self.root / f"{self.key}.order.json"
 
     @property
     def step(self) -> Path:
-        """How far it is."""
+        """The progress of the build."""
         return self.root / f"{self.key}.step.json"
 
     @property
     def failure(self) -> Path:
-        """Why it gave up."""
+        """Why the build failed."""
         return self.root / f"{self.key}.failure.json"
 
     @property
@@ -111,29 +111,29 @@ class EnvironmentPlace:
         return f"{PREFIX}{self.key}"
 
     def set_aside(self) -> Path | None:
-        """From one moment to the next it is not there, however long its files take, and whoever is killed over it.
+        """Make it disappear atomically, however long its files take to delete, and even if the process is killed.
 
-        What is to be removed; None: there was nothing.
+        Returns the folder to delete; None: there was nothing.
         """
         going = self.root / f".{self.key}.{secrets.token_hex(4)}{_GOING}"
         try:
             self.folder.rename(going)
         except FileNotFoundError:
             return None
-        except OSError:  # not even room for a name: its files go from where they are
+        except OSError:  # not even room for a new name: its files are deleted in place
             self.stamp.unlink(missing_ok=True)
             return self.folder
         return going
 
     def remove(self) -> None:
-        """Blocking, for as long as its files take."""
+        """Blocking, until all its files are deleted."""
         going = self.set_aside()
         if going is not None:
             shutil.rmtree(going, ignore_errors=True)
 
 
-def still_going(root: Path) -> list[Path]:
-    """What was set aside and is still to be removed, also by those who were killed over it."""
+def list_removing(root: Path) -> list[Path]:
+    """Folders that were set aside and still have to be deleted, including those of killed processes."""
     return list(root.glob(f".*{_GOING}"))
 
 
@@ -142,8 +142,8 @@ def root_of(data_dir: Path) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """One environment of a data dir, for whoever looks at what there is."""
+class StoredEnvironment:
+    """One environment of a data dir, for listings."""
 
     key: str
     requirements: tuple[str, ...]
@@ -152,24 +152,28 @@ class Kept:
     packages: tuple[str, ...]
     size: int
     used: float
-    """When somebody last wanted it, in seconds since 1970, give or take some minutes."""
+    """When a workload last wanted it, in seconds since 1970, accurate to some minutes."""
 
 
-def kept(data_dir: Path) -> list[Kept]:
-    """Those that are whole, the one that was used last first. Blocking."""
+def list_stored(data_dir: Path) -> list[StoredEnvironment]:
+    """Complete environments, most recently used first. Blocking."""
     found = []
     for stamp in root_of(data_dir).glob("[!.]*/.complete"):
-        place = EnvironmentPlace(root_of(data_dir), stamp.parent.name)
-        whole, order = read_json(stamp), read_json(place.order) or {}
+        paths = EnvironmentPaths(root_of(data_dir), stamp.parent.name)
+        whole, order = read_json(stamp), read_json(paths.order) or {}
         if whole is not None:
-            told = Whole.of(whole)
+            content = EnvironmentStamp.of(whole)
             lines = tuple(order.get("requirements", ()))
-            found.append(Kept(place.key, lines, told.python, told.tool, told.packages, told.size, last_used(place)))
+            found.append(
+                StoredEnvironment(
+                    paths.key, lines, content.python, content.tool, content.packages, content.size, last_used(paths)
+                )
+            )
     return sorted(found, key=lambda one: one.used, reverse=True)
 
 
-def last_used(place: EnvironmentPlace) -> float:
-    for file in (place.used, place.stamp):
+def last_used(paths: EnvironmentPaths) -> float:
+    for file in (paths.used, paths.stamp):
         with suppress(FileNotFoundError):
             return file.stat().st_mtime
     return 0.0

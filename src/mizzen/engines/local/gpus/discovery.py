@@ -1,4 +1,4 @@
-"""Which GPUs this machine has: as `nvidia-smi` says, else as the driver lists them, or as somebody declares."""
+"""Discovery of this machine's GPUs: by `nvidia-smi`, or else from the driver's list, or as the settings declare."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from pathlib import Path
 
 from mizzen.engines.local.gpus.allocation import Device
 
-FIND = -1
-"""As the setting `gpus`: find out."""
+AUTO_DETECT = -1
+"""The value of the setting `gpus` for automatic detection."""
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 _PATIENCE = 20.0
 
 
-def found(declared: int, driver: Path = _DRIVER) -> tuple[Device, ...]:
-    """So many as are declared; all there are, with FIND. Blocking."""
+def find_devices(declared: int, driver: Path = _DRIVER) -> tuple[Device, ...]:
+    """As many as are declared; with AUTO_DETECT, all of this machine. Blocking."""
     if declared == 0:
         return ()
-    there = _asked() or tuple(Device(index) for index, _ in enumerate(_listed(driver)))
-    if declared == FIND:
+    there = _query_nvidia_smi() or tuple(Device(index) for index, _ in enumerate(_list_driver(driver)))
+    if declared == AUTO_DETECT:
         return there
     known = {device.index: device for device in there}
     return tuple(known.get(index, Device(index)) for index in range(declared))
 
 
-def _listed(driver: Path) -> list[Path]:
+def _list_driver(driver: Path) -> list[Path]:
     return sorted(driver.iterdir()) if driver.is_dir() else []
 
 
-def _asked() -> tuple[Device, ...]:
+def _query_nvidia_smi() -> tuple[Device, ...]:
     program = shutil.which("nvidia-smi")
     if program is None:
         return ()
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "--query-gpu=index,memory.total", "--format=csv,noheader,nounits"],
             capture_output=True, text=True, timeout=_PATIENCE, check=True,
         ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
-        return ()  # a driver that does not answer: nobody can use a GPU through it
-    return tuple(device for line in said.splitlines() if (device := _device(line)) is not None)
+        return ()  # a driver that does not respond is of no use to any process
+    return tuple(device for line in output.splitlines() if (device := _device(line)) is not None)
 
 
 def _device(line: str) -> Device | None:

@@ -1,6 +1,6 @@
-"""Who of this machine's replicas has which GPU: read from the records of what runs, each time anew.
+"""The allocator of this machine's GPUs. It reads the current holdings from the records of running processes each time.
 
-One at a time: between looking at what is free and starting what takes it nobody else may look.
+Allocation is serialized: no other allocation may happen between reading what is free and starting the process.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from mizzen.engines.local.gpus import allocation
 from mizzen.engines.local.gpus.allocation import Device, Holding
-from mizzen.engines.local.process_specs import Obstacle, Place
+from mizzen.engines.local.process_specs import Obstacle, WorkloadPaths
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.supervisor.data_dir import Home, read_json
@@ -23,53 +23,55 @@ _ENDED = frozenset({State.FAILED, State.GONE})
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """For each replica of a workload the variables that say what it may use, or why it gets nothing."""
+class GpuAssignment:
+    """For each replica of a workload, the variables of its GPUs, or why it gets none."""
 
     variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     obstacles: Mapping[int, Obstacle] = field(default_factory=dict)
 
 
-class Gpus:
+class GpuAllocator:
     def __init__(self, home: Home, devices: Sequence[Device]) -> None:
         self._home = home
         self.devices = devices
         self._turn = asyncio.Lock()
 
     @asynccontextmanager
-    async def shared_out(self, place: Place, spec: WorkloadSpec, ref: Ref) -> AsyncIterator[Given]:
-        """Within it, the replicas that were given some are to be started: from then on their records tell."""
+    async def assign(self, paths: WorkloadPaths, spec: WorkloadSpec, ref: Ref) -> AsyncIterator[GpuAssignment]:
+        """Start the replicas within this context: from then on their records show what they hold."""
         indices = range(spec.replicas)
         if spec.gpu is None:
             hidden = dict.fromkeys(indices, allocation.HIDDEN) if self.devices else {}
-            yield Given(hidden)
+            yield GpuAssignment(hidden)
             return
         async with self._turn:
-            yield self._given(place, spec.gpu, f"{ref.namespace}/{ref.name}", indices)
+            yield self._assign(paths, spec.gpu, f"{ref.namespace}/{ref.name}", indices)
 
-    def _given(self, place: Place, gpu: float, who: str, indices: Iterable[int]) -> Given:
+    def _assign(self, paths: WorkloadPaths, gpu: float, who: str, indices: Iterable[int]) -> GpuAssignment:
         if not self.devices:
-            nothing = Obstacle("waiting", "it asks for a GPU, and this machine has none", "NoGpu")
-            return Given(obstacles=dict.fromkeys(indices, nothing))
+            nothing = Obstacle("waiting", "it requests a GPU, but this machine has none", "NoGpu")
+            return GpuAssignment(obstacles=dict.fromkeys(indices, nothing))
         records = self._records()
         running = {key: held for key, (held, ended) in records.items() if not ended}
         variables, obstacles = {}, {}
         for index in indices:
-            key = place.key(index)
+            key = paths.key(index)
             own = records.get(key)
             others = [held for one, held in running.items() if one != key]
-            found = allocation.assigned(self.devices, others, gpu, before=own[0].devices if own else ())
+            found = allocation.assign(self.devices, others, gpu, before=own[0].devices if own else ())
             if found is None:
-                obstacles[index] = Obstacle("waiting", allocation.shortage(self.devices, others, gpu), "GpusTaken")
+                obstacles[index] = Obstacle(
+                    "waiting", allocation.explain_shortage(self.devices, others, gpu), "GpusTaken"
+                )
                 continue
-            variables[index] = allocation.environment(self.devices, found, gpu, who)
+            variables[index] = allocation.build_env(self.devices, found, gpu, who)
             held_now = Holding.of(key, variables[index])
             assert held_now is not None
             running[key] = held_now
-        return Given(variables, obstacles)
+        return GpuAssignment(variables, obstacles)
 
     def _records(self) -> dict[str, tuple[Holding, bool]]:
-        """What each process was started with, and whether it has ended for good."""
+        """The holding of each process, and whether it has ended for good."""
         found = {}
         for file in self._home.processes.glob("*.json"):
             spec, view = _parts(read_json(file))

@@ -1,4 +1,4 @@
-"""Bytes of gRPC messages: protobuf fields, ModelInfer requests and responses, status codes, descriptors.
+"""Encoding and decoding of gRPC messages: ModelInfer requests and responses, status codes, descriptors.
 
 Nothing here knows connections, queues or models.
 """

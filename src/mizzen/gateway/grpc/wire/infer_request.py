@@ -1,7 +1,7 @@
-"""A ModelInferRequest out of its bytes.
+"""Parses ModelInferRequest messages.
 
-Of two requests of one client mostly the id and the raw data differ: all else, as the bytes it came in, is looked up
-among what was read and checked before. What comes with its values in it, in place of raw data, is read anew each time.
+Two requests of one client mostly differ only in id and raw data. The bytes of everything else are the key of a cache of
+parsed and validated descriptions. A request with typed contents in place of raw data is parsed each time.
 """
 
 from __future__ import annotations
@@ -11,57 +11,57 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from mizzen.gateway.grpc.wire import protobuf
-from mizzen.gateway.grpc.wire.protobuf import BYTES, Malformed
+from mizzen import protobuf_wire
+from mizzen.protobuf_wire import BYTES, CUT_OFF, Malformed
 from mizzen.protocol import binary, v2
 
-REMEMBERED, LONGEST_TO_KEEP = 512, 2048
-"""How many descriptions are kept, and how long one may be for that."""
-MOST_PARTS = 8 * v2.MAX_TENSORS
-"""Fields of a request beside those that hold data."""
-UNASKED_BYTES, UNASKED_PARTS = 1024, 16
-"""Of a description that is read whoever sends it, so that a refusal can name what was asked for."""
+MAX_CACHED, MAX_CACHED_BYTES = 512, 2048
+"""How many descriptions are cached, and the maximum size of one."""
+MAX_FIELDS = 8 * v2.MAX_TENSORS
+"""Fields of a request, except those that hold data."""
+UNAUTHORIZED_BYTES, UNAUTHORIZED_FIELDS = 1024, 16
+"""A description up to this size is parsed before authorization, so that a refusal can name the model."""
 
 _ID, _RAW = 3 << 3 | BYTES, 7 << 3 | BYTES
-_TOO_MANY, _CUT_OFF = "it has too many fields", "it is cut off"
+_TOO_MANY = "it has too many fields"
 _KNOWN = frozenset(number << 3 | BYTES for number in range(1, 8))
 
 
-class Described(NamedTuple):
-    """All that a request says beside its id and its raw data."""
+class RequestDescription(NamedTuple):
+    """Everything in a request except its id and raw data."""
 
     model: str
     version: str
     request: binary.BinaryRequest | None
-    """None: `fault` says what is wrong with it."""
+    """None: `fault` explains why the request is invalid."""
     names: list[str] | None = None
-    """Of the outputs that are wanted."""
+    """Names of the requested outputs."""
     contents: list[list[memoryview]] | None = None
-    """Of each input, where any has its values in the message."""
+    """Typed contents of each input, if any input has them."""
     seconds: float | None = None
     fault: str = ""
 
 
-class Request(NamedTuple):
+class InferRequestMessage(NamedTuple):
     id: bytes
-    described: Described
+    described: RequestDescription
     raw: list[memoryview]
 
     @property
     def typed_bytes(self) -> int:
-        """Of values that came one by one."""
+        """Bytes of typed contents."""
         return sum(len(piece) for each in self.described.contents or () for piece in each)
 
 
-class Requests:
-    """Remembers what it has read."""
+class InferRequestParser:
+    """Parses requests, and caches their descriptions."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, Described] = {}
+        self._cache: dict[bytes, RequestDescription] = {}
 
-    def read(self, message: bytes, welcome: Callable[[], object] = bool) -> Request:
-        """Malformed. What is wrong with a request that is a message is in it. `welcome`: refuses who may ask nothing,
-        before much is read."""
+    def parse(self, message: bytes, authorize: Callable[[], object] = bool) -> InferRequestMessage:
+        """Raises Malformed for bytes that are not a message; `described.fault` has other errors. `authorize` is called
+        before much is parsed, and raises for callers without any access."""
         id_ = b""
         raw: list[memoryview] = []
         rest: list[bytes] = []
@@ -72,7 +72,7 @@ class Requests:
                 start = at + 2
                 if tag in _KNOWN:
                     if size > 127:
-                        size, start = protobuf.varint(message, at + 1)
+                        size, start = protobuf_wire.read_varint(message, at + 1)
                     stop = start + size
                     if tag == _RAW:
                         raw.append(view[start:stop])
@@ -81,142 +81,142 @@ class Requests:
                     else:
                         rest.append(message[at:stop])
                 else:
-                    rest.append(b"")  # it counts
-                    stop = protobuf.behind(view, at)
+                    rest.append(b"")  # counts toward the limit
+                    stop = protobuf_wire.field_end(view, at)
                 at = stop
-                if len(rest) + len(raw) > MOST_PARTS:
+                if len(rest) + len(raw) > MAX_FIELDS:
                     raise Malformed(_TOO_MANY)
         except IndexError as error:
-            raise Malformed(_CUT_OFF) from error
+            raise Malformed(CUT_OFF) from error
         if at > end:
-            raise Malformed(_CUT_OFF)
-        return Request(id_, self._described(b"".join(rest), len(rest), welcome), raw)
+            raise Malformed(CUT_OFF)
+        return InferRequestMessage(id_, self._describe(b"".join(rest), len(rest), authorize), raw)
 
-    def _described(self, said: bytes, parts: int, welcome: Callable[[], object]) -> Described:
-        described = self._known.get(said)
+    def _describe(self, said: bytes, parts: int, welcome: Callable[[], object]) -> RequestDescription:
+        described = self._cache.get(said)
         if described is None:
-            if len(said) > UNASKED_BYTES or parts > UNASKED_PARTS:
+            if len(said) > UNAUTHORIZED_BYTES or parts > UNAUTHORIZED_FIELDS:
                 welcome()
-            described = _described(said)
-            if described.request is not None and described.contents is None and len(said) <= LONGEST_TO_KEEP:
-                if len(self._known) >= REMEMBERED:
-                    self._known.clear()
-                self._known[said] = described
+            described = _parse_description(said)
+            if described.request is not None and described.contents is None and len(said) <= MAX_CACHED_BYTES:
+                if len(self._cache) >= MAX_CACHED:
+                    self._cache.clear()
+                self._cache[said] = described
         return described
 
 
-def _described(said: bytes) -> Described:
+def _parse_description(said: bytes) -> RequestDescription:
     model = version = ""
     inputs: list[dict[str, Any]] = []
     contents: list[list[memoryview]] = []
     outputs: list[dict[str, Any]] = []
     parameters: dict[str, Any] = {}
-    left = iter(range(MOST_PARTS))
-    for number, _, value in protobuf.fields(said):
-        _count(left)
+    left = iter(range(MAX_FIELDS))
+    for number, _, value in protobuf_wire.iter_fields(said):
+        _count_field(left)
         if number == 1:
-            model = protobuf.text(value)
+            model = protobuf_wire.text_of(value)
         elif number == 2:
-            version = protobuf.text(value)
+            version = protobuf_wire.text_of(value)
         elif number == 4:
-            _add_parameter(parameters, protobuf.inner(value), left)
+            _add_parameter(parameters, protobuf_wire.message_of(value), left)
         elif number in (5, 6) and max(len(inputs), len(outputs)) > v2.MAX_TENSORS:
             raise Malformed(_TOO_MANY)
         elif number == 5:
-            tensor, pieces = _input(protobuf.inner(value), left)
+            tensor, pieces = _parse_input(protobuf_wire.message_of(value), left)
             inputs.append(tensor)
             contents.append(pieces)
         elif number == 6:
-            outputs.append(_output(protobuf.inner(value), left))
+            outputs.append(_parse_output(protobuf_wire.message_of(value), left))
     _require_short(model, "model_name")
     _require_short(version, "model_version")
     given = contents if any(contents) else None
     try:
-        request = _checked(inputs, outputs, parameters)
+        request = _validate(inputs, outputs, parameters)
         seconds = v2.timeout_seconds(request.parameters)
         names = [output.name for output in request.outputs] if request.outputs else None
     except ValueError as fault:
-        return Described(model, version, None, fault=str(fault))
-    return Described(model, version, request, names, given, seconds)
+        return RequestDescription(model, version, None, fault=str(fault))
+    return RequestDescription(model, version, request, names, given, seconds)
 
 
-def _checked(
+def _validate(
     inputs: list[dict[str, Any]], outputs: list[dict[str, Any]], parameters: dict[str, Any]
 ) -> binary.BinaryRequest:
-    """By the same rules, and in the same words, as what comes as JSON. ValueError."""
+    """Validate by the same rules, and with the same messages, as JSON requests. Raises ValueError."""
     said = {"inputs": inputs, "outputs": outputs or None, "parameters": parameters or None}
-    request = v2.read(lambda _: msgspec.convert(said, binary.BinaryRequest), b"-")
+    request = v2.decode_with(lambda _: msgspec.convert(said, binary.BinaryRequest), b"-")
     v2.check(request.inputs, request.outputs)
     for at, tensor in enumerate(request.inputs):
         if tensor.parameters and "shared_memory_region" in tensor.parameters:
-            raise ValueError(f"inputs[{at}].parameters.shared_memory_region: is not offered here; send the data")
-    binary.raw_outputs(request.parameters, request.outputs)
+            raise ValueError(f"inputs[{at}].parameters.shared_memory_region: is not supported; send the data")
+    binary.raw_outputs_of(request.parameters, request.outputs)
     return request
 
 
-def _input(message: memoryview, left: Iterator[int]) -> tuple[dict[str, Any], list[memoryview]]:
+def _parse_input(message: memoryview, left: Iterator[int]) -> tuple[dict[str, Any], list[memoryview]]:
     tensor: dict[str, Any] = {"name": "", "datatype": "", "shape": []}
     parameters: dict[str, Any] = {}
     contents: list[memoryview] = []
-    for number, kind, value in protobuf.fields(message):
-        _count(left)
+    for number, kind, value in protobuf_wire.iter_fields(message):
+        _count_field(left)
         if number == 1:
-            tensor["name"] = protobuf.text(value)
+            tensor["name"] = protobuf_wire.text_of(value)
         elif number == 2:
-            tensor["datatype"] = protobuf.text(value)
+            tensor["datatype"] = protobuf_wire.text_of(value)
         elif number == 3:
-            for size in protobuf.numbers(kind, value):
-                _count(left)
+            for size in protobuf_wire.iter_numbers(kind, value):
+                _count_field(left)
                 tensor["shape"].append(size)
         elif number == 4:
-            _add_parameter(parameters, protobuf.inner(value), left)
+            _add_parameter(parameters, protobuf_wire.message_of(value), left)
         elif number == 5:
-            contents.append(protobuf.inner(value))
+            contents.append(protobuf_wire.message_of(value))
     tensor["parameters"] = parameters or None
     return tensor, contents
 
 
-def _output(message: memoryview, left: Iterator[int]) -> dict[str, Any]:
+def _parse_output(message: memoryview, left: Iterator[int]) -> dict[str, Any]:
     name = ""
     parameters: dict[str, Any] = {}
-    for number, _, value in protobuf.fields(message):
-        _count(left)
+    for number, _, value in protobuf_wire.iter_fields(message):
+        _count_field(left)
         if number == 1:
-            name = protobuf.text(value)
+            name = protobuf_wire.text_of(value)
         elif number == 2:
-            _add_parameter(parameters, protobuf.inner(value), left)
+            _add_parameter(parameters, protobuf_wire.message_of(value), left)
     return {"name": name, "parameters": parameters or None}
 
 
 def _add_parameter(parameters: dict[str, Any], entry: memoryview, left: Iterator[int]) -> None:
     name, chosen = "", memoryview(b"")
-    for number, _, value in protobuf.fields(entry):
-        _count(left)
+    for number, _, value in protobuf_wire.iter_fields(entry):
+        _count_field(left)
         if number == 1:
-            name = protobuf.text(value)
+            name = protobuf_wire.text_of(value)
         elif number == 2:
-            chosen = protobuf.inner(value)
+            chosen = protobuf_wire.message_of(value)
     parameters[name] = None
-    for number, _, value in protobuf.fields(chosen):
-        _count(left)
+    for number, _, value in protobuf_wire.iter_fields(chosen):
+        _count_field(left)
         if number == 1:
-            parameters[name] = bool(protobuf.signed(value))
+            parameters[name] = bool(protobuf_wire.signed_of(value))
         elif number == 2:
-            parameters[name] = protobuf.signed(value)
+            parameters[name] = protobuf_wire.signed_of(value)
         elif number == 3:
-            parameters[name] = protobuf.text(value)
+            parameters[name] = protobuf_wire.text_of(value)
         elif number == 4:
-            parameters[name] = protobuf.double(value)
+            parameters[name] = protobuf_wire.double_of(value)
         elif number == 5:
-            parameters[name] = protobuf.signed(value) & 0xFFFF_FFFF_FFFF_FFFF
+            parameters[name] = protobuf_wire.signed_of(value) & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def _require_short(name: str, where: str) -> None:
-    """What is asked about a name is remembered by it."""
+    """Raises Malformed. Names are cache keys, so they must be short."""
     if len(name) > v2.MAX_NAME:
-        raise Malformed(f"{where} is longer than {v2.MAX_NAME} characters")
+        raise Malformed(f"its {where} is longer than {v2.MAX_NAME} characters")
 
 
-def _count(left: Iterator[int]) -> None:
+def _count_field(left: Iterator[int]) -> None:
     if next(left, None) is None:
         raise Malformed(_TOO_MANY)

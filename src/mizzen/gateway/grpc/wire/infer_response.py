@@ -1,5 +1,5 @@
-"""A ModelInferResponse into its bytes, written by hand: of two answers of one model mostly the id and the bytes of the
-outputs differ.
+"""Encodes ModelInferResponse messages. Hand-written, because two answers of one model mostly differ only in the id and
+the output bytes.
 """
 
 from __future__ import annotations
@@ -9,62 +9,66 @@ from typing import Any
 
 import msgspec
 
-from mizzen.gateway.grpc.wire.protobuf import field, written
+from mizzen.protobuf_wire import encode_field, encode_varint
 
 _LENGTH = struct.Struct("<I")
-_REMEMBERED = 1024
+_MAX_CACHED = 1024
 
 
-class Responses:
-    """Remembers how answers begin, and what stands in them of outputs before their data."""
+class InferResponseEncoder:
+    """Encodes responses. Caches their beginnings, and the encoded descriptions of outputs."""
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, str], bytes] = {}
         """By name and version."""
         self._outputs: dict[bytes, tuple[bytes, tuple[int, ...]]] = {}
-        """With how many bytes each of them has, by what the runtime says of them."""
+        """Encoded outputs without data, and the size of each, by the runtime's description."""
 
-    def write(self, name: str, version: str, id_: bytes, payload: bytes) -> bytes:
-        """`payload` is as in a REPLY frame to who asked for all outputs as bytes."""
+    def encode(self, name: str, version: str, id_: bytes, payload: bytes) -> bytes:
+        """`payload`: as in a REPLY frame with all outputs as raw bytes."""
         (length,) = _LENGTH.unpack_from(payload)
         at = _LENGTH.size + length
         text = payload[_LENGTH.size : at]
         known = self._outputs.get(text)
         if known is None:
-            if len(self._outputs) >= _REMEMBERED:
+            if len(self._outputs) >= _MAX_CACHED:
                 self._outputs.clear()
-            known = self._outputs[text] = _described(msgspec.json.decode(text))
+            known = self._outputs[text] = _encode_outputs(msgspec.json.decode(text))
         described, sizes = known
-        head = self.head(name, version)
-        if len(sizes) == 1 and sizes[0] < 128 and len(id_) < 128:  # what nearly all are
+        head = self._head_of(name, version)
+        if len(sizes) == 1 and sizes[0] < 128 and len(id_) < 128:  # the most common case
             return b"%b\x1a%c%b%b2%c%b" % (head, len(id_), id_, described, sizes[0], payload[at:])
-        parts = [head, field(3, id_), described]
+        parts = [head, encode_field(3, id_), described]
         for size in sizes:
-            parts.append(field(6, payload[at : at + size]))
+            parts.append(encode_field(6, payload[at : at + size]))
             at += size
         return b"".join(parts)
 
-    def head(self, name: str, version: str) -> bytes:
+    def _head_of(self, name: str, version: str) -> bytes:
         head = self._heads.get((name, version))
         if head is None:
-            if len(self._heads) >= _REMEMBERED:
+            if len(self._heads) >= _MAX_CACHED:
                 self._heads.clear()
-            head = self._heads[name, version] = field(1, name.encode()) + field(2, version.encode())
+            head = self._heads[name, version] = encode_field(1, name.encode()) + encode_field(2, version.encode())
         return head
 
 
-def defaulted(why: bytes) -> bytes:
-    """What a response says more that a default was: the parameters that REST has for it, as fields of the message."""
-    true, text = written(1 << 3) + written(1), field(3, why)
+def encode_default_parameters(why: bytes) -> bytes:
+    """Encode the parameters that mark a default answer, the same as in REST, as fields of the message."""
+    true, text = encode_varint(1 << 3) + encode_varint(1), encode_field(3, why)
     said = ((b"default", true), (b"default_reason", text))
-    return b"".join(field(4, field(1, name) + field(2, value)) for name, value in said)
+    return b"".join(encode_field(4, encode_field(1, name) + encode_field(2, value)) for name, value in said)
 
 
-def _described(outputs: list[dict[str, Any]]) -> tuple[bytes, tuple[int, ...]]:
+def _encode_outputs(outputs: list[dict[str, Any]]) -> tuple[bytes, tuple[int, ...]]:
     described, sizes = [], []
     for output in outputs:
-        shape = b"".join(written(size) for size in output["shape"])
-        tensor = field(1, output["name"].encode()) + field(2, output["datatype"].encode()) + field(3, shape)
-        described.append(field(5, tensor))
+        shape = b"".join(encode_varint(size) for size in output["shape"])
+        tensor = (
+            encode_field(1, output["name"].encode())
+            + encode_field(2, output["datatype"].encode())
+            + encode_field(3, shape)
+        )
+        described.append(encode_field(5, tensor))
         sizes.append(output["parameters"]["binary_data_size"])
     return b"".join(described), tuple(sizes)

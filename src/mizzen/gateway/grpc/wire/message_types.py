@@ -1,4 +1,4 @@
-"""The message types, in a pool of their own: other packages bring types of the same names, and two cannot share one."""
+"""The message types, in their own descriptor pool: other packages define types with the same names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-__all__ = ["DESCRIPTORS", "DecodeError", "of", "pool"]
+__all__ = ["DESCRIPTORS", "DecodeError", "class_of", "pool"]
 
 DESCRIPTORS = Path(__file__).with_name("descriptors.binpb")
 """Compiled from the .proto files here by `make gen`."""
@@ -18,6 +18,6 @@ for _file in descriptor_pb2.FileDescriptorSet.FromString(DESCRIPTORS.read_bytes(
     pool.AddSerializedFile(_file.SerializeToString())
 
 
-def of(name: str) -> Any:
-    """The class of this message, such as `inference.ModelInferRequest`."""
+def class_of(name: str) -> Any:
+    """Return the class of this message type, such as `inference.ModelInferRequest`."""
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))

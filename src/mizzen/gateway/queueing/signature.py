@@ -1,4 +1,4 @@
-"""What a replica says of itself in its hello, and the faults of a request that can be seen from that alone."""
+"""The hello of a replica, and the checks of a request that need nothing but the signature in it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from mizzen.protocol.v2 import Entry, Given, RequestedOutput, cited
+from mizzen.protocol.v2 import Entry, InputFields, RequestedOutput, shorten
 
 
 class Tensor(msgspec.Struct, frozen=True):
@@ -24,23 +24,23 @@ class Hello(msgspec.Struct, frozen=True):
     strict: bool = False
     batch: bool = False
     table: Tensor | None = None
-    """May be sent in place of all inputs."""
+    """A single tensor that callers may send in place of all inputs."""
     callers: bool = False
-    """It takes who sent what."""
+    """It takes request ids and traces."""
     feedback: bool = False
-    """Its model wants to be told how well it did."""
+    """Its model takes feedback."""
     files: str = ""
-    """What it answers with; empty: not told."""
+    """The digest of the files it answers with; empty: unknown."""
     pid: int = 0
     frames: tuple[int, int] | None = None
-    """The versions of frames that it speaks."""
+    """The range of frame versions that it supports."""
 
 
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 
 class Signature:
-    """The inputs and outputs of one served version, made ready for one look per request."""
+    """The inputs and outputs of one served version, prepared for fast checks."""
 
     __slots__ = ("_inputs", "_name", "_outputs", "_table", "_tail")
 
@@ -48,7 +48,7 @@ class Signature:
         self._inputs = {tensor.name: tensor.shape for tensor in hello.inputs}
         self._outputs = {tensor.name for tensor in hello.outputs}
         self._table = hello.table
-        # Nearly all requests have one input of a fixed width: these pass after two comparisons.
+        # Nearly all requests have one input of a fixed width; they pass after two comparisons.
         self._name: str | None = None
         self._tail: list[int] = []
         if len(hello.inputs) == 1:
@@ -56,24 +56,26 @@ class Signature:
             if len(only.shape) > 1 and -1 not in only.shape[1:]:
                 self._name, self._tail = only.name, only.shape[1:]
 
-    def check(self, inputs: Sequence[Given], outputs: list[RequestedOutput] | None) -> None:
-        """ValueError for the first fault, worded for the caller. What passes may still be refused by the runtime."""
+    def check(self, inputs: Sequence[InputFields], outputs: list[RequestedOutput] | None) -> None:
+        """Raise ValueError for the first fault, worded for the caller. The runtime may still reject what passes."""
         first = inputs[0]
         if first.name != self._name or first.shape[1:] != self._tail or len(inputs) > 1:
             self._check_inputs(inputs)
         if outputs and self._outputs:
             for at, output in enumerate(outputs):
                 if output.name not in self._outputs:
-                    raise ValueError(f"outputs[{at}].name: '{cited(output.name)}' is none of {_listed(self._outputs)}")
+                    raise ValueError(
+                        f"outputs[{at}].name: '{shorten(output.name)}' is not one of {_quote_names(self._outputs)}"
+                    )
 
     @property
     def names(self) -> Collection[str]:
-        """Of the inputs that are declared."""
+        """The names of the declared inputs."""
         return self._inputs.keys()
 
     def adapt(self, entries: list[Entry]) -> list[Entry]:
-        """Inputs as they are to be sent: one alone goes by the name of the only one that is declared. ValueError for
-        the first fault, as `check` has it."""
+        """The inputs as they are sent: a single input takes the name of the only declared one. Raises ValueError for
+        the first fault, as `check` does."""
         if len(entries) == 1:
             first = entries[0]
             if first[2][1:] == self._tail and self._name is not None:
@@ -95,13 +97,13 @@ class Signature:
         for name, _, shape, *_ in entries:
             wanted = known.get(name)
             if wanted is None:
-                raise ValueError(f"input '{cited(name)}' is none of {_listed(known)}")
+                raise ValueError(f"input '{shorten(name)}' is not one of {_quote_names(known)}")
             if not _fits(shape, wanted):
-                raise ValueError(f"input '{cited(name)}': shape {list(shape)} does not fit {wanted}")
+                raise ValueError(f"input '{shorten(name)}': shape {list(shape)} does not fit {wanted}")
         if len(entries) < len(known):
-            raise ValueError(f"inputs: {_listed(known.keys() - {entry[0] for entry in entries})} is missing")
+            raise ValueError(f"inputs: {_quote_names(known.keys() - {entry[0] for entry in entries})} is missing")
 
-    def _check_inputs(self, inputs: Sequence[Given]) -> None:
+    def _check_inputs(self, inputs: Sequence[InputFields]) -> None:
         known, table = self._inputs, self._table
         if not known:
             return
@@ -110,12 +112,12 @@ class Signature:
         for at, tensor in enumerate(inputs):
             wanted = known.get(tensor.name)
             if wanted is None:
-                raise ValueError(f"inputs[{at}].name: '{cited(tensor.name)}' is none of {_listed(known)}")
+                raise ValueError(f"inputs[{at}].name: '{shorten(tensor.name)}' is not one of {_quote_names(known)}")
             if not _fits(tensor.shape, wanted):
                 raise ValueError(f"inputs[{at}].shape: {tensor.shape} does not fit {wanted}")
         if len(inputs) < len(known):
             missing = known.keys() - {tensor.name for tensor in inputs}
-            raise ValueError(f"inputs: {_listed(missing)} is missing")
+            raise ValueError(f"inputs: {_quote_names(missing)} is missing")
 
 
 def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
@@ -125,9 +127,9 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
 
 
 def signature_of(hello: Hello) -> Signature | None:
-    """None when the replica takes any names."""
+    """None if the replica takes any names."""
     return Signature(hello) if hello.strict else None
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in sorted(names))

@@ -1,73 +1,23 @@
-"""Rules of this repository that no ready-made linter knows. Exit 1 when one is broken; warnings only speak.
-
-Each rule is a function from one file to what is wrong with it. `python -m tools.lint` checks each file git would track.
-"""
+"""Rules about files and folders: sizes, names that say nothing, charters, tiers of tests, paths of one machine."""
 
 from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path, PurePosixPath
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from tools.lint.files import File, Finding
 
 LINES_WARNED = 400
 LINES_REFUSED = 600
+MODULES_REFUSED = 13
 VAGUE_NAMES = frozenset({
     "util", "utils", "helper", "helpers", "common", "misc", "base", "manager", "managers",
 })  # fmt: skip
-TIERS = ("unit", "contract", "scenario", "faults", "docs", "conformance", "browser", "kube", "ml")
+TIERS = ("unit", "component", "contract", "scenario", "faults", "docs", "conformance", "browser", "kube", "ml")
 MACHINE_PATH = re.compile(r"(?<![\w.>-])/(?:root/|home/[\w.-]+)")
 REGISTRY = re.compile(r"\b(?:https?|file)://|--(?:extra-)?index-url|--find-links|--trusted-host", re.IGNORECASE)
-MADE_FOLDERS = frozenset({"__pycache__", "build", "dist", "results"})
-
-
-@dataclass(frozen=True)
-class File:
-    """One file of the repository; `path` is relative to its root, with forward slashes."""
-
-    path: PurePosixPath
-    text: str
-
-    @property
-    def python(self) -> bool:
-        return self.path.suffix == ".py"
-
-    @cached_property
-    def tree(self) -> ast.Module:
-        return ast.parse(self.text)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    path: PurePosixPath
-    message: str
-    line: int = 1
-    warning: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}: {'warning: ' if self.warning else ''}{self.message}"
-
-
-def main(root: Path | None = None) -> int:
-    root = root or Path(__file__).resolve().parent.parent
-    files = repository_files(root)
-    findings = [finding for file in files for finding in check(file, str(root))]
-    for finding in sorted(findings, key=lambda finding: (not finding.warning, str(finding))):
-        print(finding)
-    broken = sum(not finding.warning for finding in findings)
-    print(f"Own lints: {len(files)} files, {broken or 'no'} broken rule{'' if broken == 1 else 's'}.")
-    return 1 if broken else 0
-
-
-def check(file: File, checkout: str) -> Iterator[Finding]:
-    """All that is wrong with one file."""
-    yield from machine_paths(file, checkout)
-    for rule in RULES:
-        yield from rule(file)
 
 
 def size(file: File) -> Iterator[Finding]:
@@ -131,6 +81,15 @@ def machine_paths(file: File, checkout: str) -> Iterator[Finding]:
             yield Finding(file.path, f"'{what}' is a path of one machine", number)
 
 
+def crowded_folders(files: Sequence[File]) -> Iterator[Finding]:
+    """A folder of the package with more modules than a reader can take in; `__init__.py` does not count."""
+    modules = Counter(file.path.parent for file in files if file.module and file.path.name != "__init__.py")
+    for folder, count in sorted(modules.items()):
+        if count > MODULES_REFUSED:
+            message = f"{count} modules in one folder; {MODULES_REFUSED} is the limit: group them by responsibility"
+            yield Finding(folder, message)
+
+
 RULES: tuple[Callable[[File], Iterator[Finding]], ...] = (
     size,
     vague_name,
@@ -139,32 +98,3 @@ RULES: tuple[Callable[[File], Iterator[Finding]], ...] = (
     test_tier,
     registry,
 )
-
-
-def repository_files(root: Path) -> list[File]:
-    """Text files that are tracked or would be added; where git cannot say, all but what is known to be made."""
-    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        paths = [root / name for name in listed.stdout.split("\0") if name]
-    else:
-        paths = [path for path in root.rglob("*") if not any(map(_made, path.relative_to(root).parent.parts))]
-    return [file for path in sorted(paths) if (file := _read(root, path))]
-
-
-def _made(folder: str) -> bool:
-    return folder in MADE_FOLDERS or (folder.startswith(".") and folder != ".ci")
-
-
-def _read(root: Path, path: Path) -> File | None:
-    if path.is_symlink() or not path.is_file():  # deleted, but still in git's index
-        return None
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        return None
-    return File(PurePosixPath(path.relative_to(root).as_posix()), text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
