@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mizzen.version import VERSION
-
 if TYPE_CHECKING:
     from mizzen.errors import (
         AlreadyExists,
@@ -32,15 +30,20 @@ if TYPE_CHECKING:
     )
     from mizzen.sdk import Graph, Job, MizzenWarning, Model, Monitor, Plane, connect, start
 
+    __version__: str
+
 __all__ = [
     "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Graph",
     "Invalid", "Job", "MizzenError", "MizzenWarning", "Model", "ModelFailed", "Monitor", "NoRoom", "NotFound", "Plane",
     "TooLarge", "TrainingFailed", "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
 ]  # fmt: skip
-__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from mizzen.version import VERSION
+
+        return VERSION
     if name not in __all__:
         raise AttributeError(f"module 'mizzen' has no attribute {name!r}")
     from mizzen import errors

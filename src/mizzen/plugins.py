@@ -87,7 +87,7 @@ def main(arguments: Sequence[str]) -> int:
         if found is None:
             raise LookupError(f"no plug-in '{name}' of {group}")  # noqa: TRY301
         declared = found.load()
-        told = declared.told()
+        told = declared.to_json()
     except BaseException as error:  # noqa: BLE001 - it may raise anything, SystemExit too
         sys.stderr.write(f"\n{type(error).__name__}: {' '.join(str(error).split())}\n")
         return 1

@@ -1,4 +1,4 @@
-"""For code that is being trained: its parameters, how far it is, and what it saves.
+"""The API for training code: parameters, progress reports and checkpoints.
 
     from mizzen import training
 
@@ -8,11 +8,11 @@
         training.report(epoch + 1, total=params["epochs"], loss=loss)
         training.save_checkpoint(lambda path: joblib.dump(model, path), "model.joblib", step=epoch + 1, loss=loss)
 
-Nobody has to use it: all of it is environment variables and files, which the documentation of training names. It
-works outside of a job, too: parameters are the defaults, reports are printed, checkpoints go to the folder
+Its use is optional: the interface is environment variables and files, which the documentation of training lists. It
+also works outside of a job: parameters are the defaults, reports are printed, checkpoints go to the folder
 `checkpoints`.
 
-Standard library only, for Python 3.9 and newer: it is imported where nothing else of Mizzen is.
+It uses only the standard library of Python 3.9 and newer: it is imported where nothing else of Mizzen is.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ _MOST_LINE = 1 << 20
 
 _lock = threading.Lock()
 _last: dict[str, Any] = {}
-"""What was reported last by this process."""
+"""The last report of this process."""
 
 
 def params(**defaults: Any) -> dict[str, Any]:
-    """The job's hyperparameters over `defaults`; outside of a job, the defaults."""
+    """Return the job's hyperparameters merged over `defaults`; outside of a job, the defaults."""
     text = os.environ.get("MIZZEN_PARAMS")
     given = json.loads(text) if text else {}
     return {**defaults, **given}
 
 
 def report(step: int, total: int | None = None, message: str = "", **metrics: Any) -> None:
-    """Tell how far this is, and how well it does. Metrics are numbers; numpy's and such of one element will do.
+    """Report progress and metrics. Metrics are numbers, or one-element arrays such as numpy's.
 
-    What was told last is what `mizzen train show` shows; all of it is what a monitor draws. NaN is told as missing.
+    `mizzen train show` shows the last report; a monitor plots all of them. NaN is reported as missing.
     """
     measured = _numbers(metrics)
     now = time.time()
@@ -76,11 +76,11 @@ def report(step: int, total: int | None = None, message: str = "", **metrics: An
 
 
 def save_checkpoint(source: Source, name: str | None = None, step: int | None = None, **metrics: Any) -> Path:
-    """Save a checkpoint: whole or not at all. Where it is then.
+    """Save a checkpoint atomically, and return its path.
 
-    `source`: a file or folder, which is copied; or a function that gets a path and writes a file, or a folder, there.
-    `name`: what it is called; without one, as the file is. With a step it gets the step's number in its name, so that
-    the next one does not take its place. Metrics that are not given are those reported for the same step.
+    `source`: a file or folder, which is copied; or a function that gets a path and writes a file or a folder there.
+    `name`: its name; by default the file's own. With a step, the name gets the step's number, so that the next
+    checkpoint does not replace it. Metrics that are not given are those reported for the same step.
     """
     folder = checkpoint_dir()
     name = _name(source, name, step)
@@ -90,7 +90,7 @@ def save_checkpoint(source: Source, name: str | None = None, step: int | None = 
         made = _prepare(source, saving, name)
         target = folder / (name if made == saving else made.name)
         _sync(made)
-        os.utime(made)  # the newest is the one that was saved last, whenever its files were written
+        os.utime(made)  # the newest is the one saved last, whenever its files were written
         _describe(folder / f".{target.name}.meta.json", step, _numbers(metrics))
         _move(made, target, saving)
     finally:
@@ -100,35 +100,36 @@ def save_checkpoint(source: Source, name: str | None = None, step: int | None = 
 
 
 def latest_checkpoint() -> Path | None:
-    """The checkpoint that was saved last, to go on from: in this job, also by an earlier attempt or another replica."""
+    """Return the last saved checkpoint of this job, to resume from, also of an earlier attempt or another replica."""
     folder = Path(os.environ.get("MIZZEN_CHECKPOINT_DIR") or "checkpoints")
     found = [entry for entry in folder.glob("*") if _is_checkpoint(entry.name)] if folder.is_dir() else []
     return max(found, key=_age, default=None)
 
 
 def checkpoint_dir() -> Path:
-    """Where checkpoints are saved. What is renamed into it is one at once; the rest when the code ends well."""
+    """Return the folder for checkpoints. An entry renamed into it counts at once; others when the code ends
+    successfully."""
     return _make_folder(os.environ.get("MIZZEN_CHECKPOINT_DIR") or "checkpoints")
 
 
 def log_dir() -> Path:
-    """Where event files of TensorBoard go, and metrics."""
+    """Return the folder for TensorBoard event files and metrics."""
     return _make_folder(os.environ.get("MIZZEN_LOG_DIR") or "logs")
 
 
 def dataset_dir(default: str | os.PathLike[str] | None = None) -> Path | None:
-    """Where the job's dataset lies; `default` when it has none, or outside of a job."""
+    """Return the folder of the job's dataset; `default` if it has none, or outside of a job."""
     named = os.environ.get("MIZZEN_DATASET_DIR") or default
     return None if named is None else Path(named)
 
 
 def rank() -> int:
-    """Which of the processes that train together this is: 0 leads."""
+    """Return this process's rank among those that train together; 0 leads."""
     return int(os.environ.get("RANK") or 0)
 
 
 def world_size() -> int:
-    """How many processes train together."""
+    """Return the number of processes that train together."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
@@ -157,7 +158,7 @@ def _name(source: Source, name: str | None, step: int | None) -> str:
 
 
 def _prepare(source: Source, saving: Path, name: str) -> Path:
-    """What is to be renamed; `saving` itself when there are several files, none of which has the name."""
+    """Return the path to rename; `saving` itself if there are several files and none has the name."""
     wanted = saving / name
     if not callable(source):
         given = Path(source)
@@ -170,12 +171,12 @@ def _prepare(source: Source, saving: Path, name: str) -> Path:
     written = sorted(saving.iterdir())
     if not written:
         raise ValueError(f"nothing was written to {wanted}: write a file, or a folder, at the path that is given")
-    # Some add a suffix to what they are told, some write several files whose names begin so.
+    # Some savers add a suffix to the path, some write several files whose names begin with it.
     return written[0] if len(written) == 1 else saving
 
 
 def _move(made: Path, target: Path, saving: Path) -> None:
-    """A folder cannot be renamed over one with files; one with this name goes out of the way first."""
+    """Rename, first moving a folder with this name away: a folder cannot be renamed over one with files."""
     if target.is_dir():
         aside = Path(tempfile.mkdtemp(prefix=f"{_SAVING}{rank()}-{os.getpid()}-", dir=target.parent))
         try:
@@ -190,7 +191,7 @@ def _move(made: Path, target: Path, saving: Path) -> None:
 
 
 def _describe(file: Path, step: int | None, metrics: Mapping[str, float | None]) -> None:
-    """What its file tells of a checkpoint; without one, its name and the last report do."""
+    """Write the description of a checkpoint; without one, its name and the last report describe it."""
     with _lock:
         last = dict(_last)
     if not metrics and last and step in (None, last["step"]):
@@ -202,7 +203,7 @@ def _describe(file: Path, step: int | None, metrics: Mapping[str, float | None])
 
 
 def _replace(file: Path, data: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     new = file.with_name(f".{file.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     try:
@@ -214,7 +215,7 @@ def _replace(file: Path, data: Mapping[str, Any]) -> None:
 
 
 def _append(file: Path, data: Mapping[str, Any]) -> None:
-    """In one write, so that lines of several processes do not mix."""
+    """Append in one write, so that lines of several processes do not mix."""
     line = f"{json.dumps(data, allow_nan=False)}\n".encode()
     if len(line) > _MOST_LINE:
         raise ValueError(f"too many metrics in one report: {len(line)} bytes, {_MOST_LINE} at most")
@@ -238,7 +239,7 @@ def _is_checkpoint(name: str) -> bool:
 def _age(entry: Path) -> tuple[int, int]:
     try:
         return entry.stat().st_mtime_ns, _number_of(entry.name)
-    except FileNotFoundError:  # another process put a newer one in its place
+    except FileNotFoundError:  # another process replaced it with a newer one
         return 0, 0
 
 
@@ -248,7 +249,7 @@ def _number_of(name: str) -> int:
 
 
 def _clear_unfinished(folder: Path) -> None:
-    """What an attempt of this replica left that was killed while it saved."""
+    """Remove partial checkpoints of an attempt of this replica that was killed while saving."""
     for left in folder.glob(f"{_SAVING}{rank()}-*"):
         owner = left.name[len(_SAVING) :].split("-")[1]
         if owner != str(os.getpid()) and not _alive(owner):
@@ -272,7 +273,7 @@ def _make_folder(name: str) -> Path:
 
 
 def _sync(path: Path) -> None:
-    """On disk, with all that is in it."""
+    """Flush a path, with everything in it, to disk."""
     if not path.is_dir():
         _sync_file(path)
         return

@@ -1,6 +1,6 @@
 """What pages show with kubectl works: every block of shell with a line that begins with kubectl is run, page by page.
 
-A plane serves `double`, as docs/kubectl.md asks for, and has the model `flowers`, whose file the README writes before.
+A plane serves `double`, as docs/kubectl.md asks for, and has the model `flowers`, whose file docs/tutorial.md writes.
 Lines under `<!-- kubectl output -->` must appear in what the block before them printed, in that order; `…` is anything.
 """
 
@@ -27,7 +27,7 @@ FLOWERS = re.compile(r"^cat > flowers\.yaml <<END\n(?P<text>.*?)^END$", re.M | r
 SEEDS = "seeds"
 """Examples of others, with apiVersions that kubectl cannot send."""
 
-WRITTEN = ("README.md", "docs/kubectl.md")
+WRITTEN = ("docs/tutorial.md", "docs/kubectl.md")
 """By hand, and run with every release; the rest is all of one sort."""
 REFERENCE = tuple(f"docs/reference/kinds/{kind.singular}.md" for kind in KINDS)
 """In this order there is a model before its version."""
@@ -105,7 +105,7 @@ def _follow(plane: planes.TestPlane, folder: Path, page: str, release: str) -> N
         (folder / name).symlink_to(CHECKOUT / name)
     (folder / ".venv").symlink_to(Path(sys.prefix))
     (folder / ".kube").mkdir()
-    flowers = FLOWERS.search((CHECKOUT / "README.md").read_text())
+    flowers = FLOWERS.search((CHECKOUT / "docs" / "tutorial.md").read_text())
     assert flowers
     (folder / "flowers.yaml").write_text(flowers["text"])
     config = plane.cli("kubeconfig", MIZZEN_TOKEN=plane.token()).stdout

@@ -57,7 +57,7 @@ def test_events_tell_how_replicas_follow_what_is_asked(plane: planes.TestPlane, 
     plane.cli("deploy", "echo:predict", "--name", "echo", cwd=tmp_path)
     plane.cli("scale", "echo", "0-2", "--quiet", "1")
     ready = f"{plane.inference_url}/v2/models/echo/ready"
-    planes.wait_until(lambda: "none runs" in httpx2.get(ready).text, "nobody asks, and nothing runs")
+    planes.wait_until(lambda: "scaled to zero" in httpx2.get(ready).text, "it is scaled to zero")
     os.kill(plane.pid("plane"), signal.SIGKILL)
     tensor = {"name": "input", "datatype": "FP64", "shape": [1], "data": [7]}
     answer = httpx2.post(ready.replace("ready", "infer"), json={"inputs": [tensor]}, timeout=70)

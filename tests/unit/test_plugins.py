@@ -47,7 +47,7 @@ BROKEN = {
     "crashes": ("import os; os._exit(0)", "its import ended the process without output"),
     "killed": ("import os; os.kill(os.getpid(), 9)", "its import ended the process with code -9"),
     "nothing": ("pass", "AttributeError: module 'broken_nothing' has no attribute 'DECLARED'"),
-    "other": ("DECLARED = 7", "AttributeError: 'int' object has no attribute 'told'"),
+    "other": ("DECLARED = 7", "AttributeError: 'int' object has no attribute 'to_json'"),
     "loaderless": (f"{DECLARES} 'loaderless')", "loader must name the module"),
     "renamed": (f"{DECLARES} 'x', loader='y')", "it declares 'x'"),
     "chatty": (

@@ -1,8 +1,8 @@
-"""Backups: a plane's data dir as one file, taken while it runs, and made a data dir again.
+"""Backups: a plane's data dir as one file, created while the plane runs, and restored to a data dir.
 
-`contents` says what belongs to one, `archive` what the file looks like, `snapshot` how a database is copied under load,
-`documents` how those of Blobs are; `making` and `restoring` put them together, in `drafts` until they are whole;
-`shelf` keeps many beside each other.
-Nothing here asks a plane: a backup is taken by whoever owns the data dir, so that it can be taken of one that does not
-run or does not answer, too.
+`manifest` defines the contents of a backup, `archive` its file format. `snapshot` copies a database under load,
+`documents` copies the documents of the blobs. `create` and `restore` combine them, using `temp_files` until the result
+is complete. `folder` keeps many backups in one folder.
+
+Nothing here calls a plane: the owner of the data dir takes the backup, even if the plane is down or unresponsive.
 """

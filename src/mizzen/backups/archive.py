@@ -1,7 +1,7 @@
-"""The file of a backup: a tar, in gzip or not, that `tar` can list and unpack.
+"""The file format of a backup: a tar, optionally gzipped, that `tar` can list and unpack.
 
-It is read by hand: whatever is no plain file with a plain name is refused where it stands. So there are no links, no
-devices and no long headers to be careful with.
+This module parses it itself and rejects anything but plain files with plain names. So links, devices and long headers
+need no handling.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _GZIP: Final = b"\x1f\x8b"
 _ANOTHER: Final = "take another backup: this one cannot be relied on"
 
 Told = Callable[[int], None]
-"""Is told of bytes, as they come by."""
+"""Called with the number of bytes processed."""
 
 
 class Writer:
-    """Writes one file after the other; `finish` adds the manifest. Nothing is sought: it may be a pipe."""
+    """Writes one file after the other; `finish` adds the manifest. Never seeks, so the target may be a pipe."""
 
     def __init__(self, file: BinaryIO, told: Told) -> None:
         self._file = file
@@ -38,7 +38,7 @@ class Writer:
         self.items: list[Item] = []
 
     def add(self, path: str, source: BinaryIO, size: int, mtime: float) -> Item:
-        """Conflict when it is not so long any more: it was written to meanwhile."""
+        """Adds a file. Raises Conflict if its size changed: it was written to meanwhile."""
         hasher = hashlib.sha256()
         self._file.write(_head(path, size, mtime))
         left = size
@@ -73,7 +73,7 @@ def _head(path: str, size: int, mtime: float) -> bytes:
 
 
 class Member:
-    """One file while it is read; what is not read is skipped."""
+    """One file during a read; unread bytes are skipped."""
 
     def __init__(self, path: str, size: int, archive: _Stream) -> None:
         self.path = path
@@ -108,7 +108,7 @@ class _Stream:
         return data
 
     def take_nothing(self, size: int) -> None:
-        """What stands between the files, and behind them."""
+        """Reads the padding between the files and after them."""
         if any(self.take(size)):
             raise BadRequest(f"{self._name} was altered between its files", hint=_ANOTHER)
 
@@ -123,7 +123,7 @@ class _Stream:
 
 @contextmanager
 def open_archive(file: Path) -> Iterator[Iterator[Member]]:
-    """Its files in order, each to be read before the next is asked for. BadRequest for what is no such archive."""
+    """Yields its files in order; read each before the next. Raises BadRequest if it is not such an archive."""
     try:
         raw = file.open("rb", buffering=0)
     except FileNotFoundError as error:
@@ -156,7 +156,7 @@ def _members(stream: _Stream, name: str) -> Iterator[Member]:
 
 
 def manifest_of(parts: dict[str, bytes], name: str) -> Manifest:
-    """From the last two files of an archive."""
+    """Returns the manifest from the last two files of an archive."""
     text, seal = parts.get(MANIFEST), parts.get(SEAL, b"").strip().decode(errors="replace")
     if text is None or not seal:
         raise BadRequest(f"{name} has no manifest: it is no backup, or was cut off", hint=_ANOTHER)
@@ -170,7 +170,7 @@ def manifest_of(parts: dict[str, bytes], name: str) -> Manifest:
 
 
 def verify(file: Path, told: Told) -> Manifest:
-    """Read all of it, and compare. BadRequest when it is not, to the last byte, what was written."""
+    """Reads and compares the whole archive. Raises BadRequest if any byte differs from what was written."""
     found: list[Item] = []
     parts: dict[str, bytes] = {}
     with open_archive(file) as members:

@@ -1,7 +1,6 @@
-"""Taking a backup: first snapshots of the database and of what bandits know, then documents, the files that both name,
-the manifest.
+"""Creating a backup: snapshots of the database and of bandit state, then documents, referenced files, the manifest.
 
-The blobs are pinned from before the snapshot on: what it names is there until all of it is copied, whatever is
+The blobs are pinned before the snapshot, so the files that it references stay until they are copied, whatever is
 deleted from the plane meanwhile.
 """
 
@@ -44,7 +43,7 @@ _NO_LONGER: Final = "try again; files of a running plane come and go"
 
 class Progress(Protocol):
     def step(self, what: str, total: int) -> None:
-        """From now on this is done; `total` is how many bytes, or pages, there are of it."""
+        """Starts a step; `total` is its number of bytes or pages."""
 
     def more(self, done: int) -> None: ...
 
@@ -57,28 +56,28 @@ class BackupRequest:
     also: tuple[str, ...] = ()
     """Files of the data dir that settings name."""
     also_keys: tuple[str, ...] = ()
-    """Such that go with the keys: a certificate, and its key."""
+    """Such files that are included with the keys: a certificate, and its key."""
     shelf: FileBlobs | None = None
-    """Where blobs are kept for several backups; None: in the file itself."""
+    """The folder of blobs shared by several backups; None: blobs are in the file itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Made:
     manifest: Manifest
     size: int
-    """Bytes that were written."""
+    """Bytes written."""
     damaged: tuple[str, ...]
-    """Blobs that do not hold what their name says, and are left out."""
+    """Blobs whose content does not match their digest; left out."""
     left_out: tuple[str, ...] = ()
-    """Files that settings name, or that stand among certificates, with names that no backup can hold."""
+    """Files named by settings, or among the certificates, whose names a backup cannot hold."""
 
 
 def to_file(wanted: BackupRequest, target: Path, progress: Progress) -> Made:
-    """`target` appears whole, in place of what was there, or nothing is changed. Conflict while another writes it."""
+    """Creates or replaces `target` atomically. Raises Conflict while another process writes it."""
     _check_target(wanted.data_dir, target)
     with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
-            # Not so hard: models hardly become smaller by it, and a database does at once.
+            # A low level: models hardly compress, and a database compresses well at any level.
             packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=wanted.taken.timestamp()))
             made = _make(wanted, cast(BinaryIO, packed), scratch, progress)
         else:
@@ -101,7 +100,7 @@ def _check_target(data_dir: Path, target: Path) -> None:
 
 
 def check_owner(data_dir: Path) -> None:
-    """Forbidden for anybody else, who might leave files there that the plane cannot read; NotFound."""
+    """Raises Forbidden for other users, who might leave files that the plane cannot read. Raises NotFound."""
     try:
         owner = data_dir.stat().st_uid
     except FileNotFoundError as error:
@@ -158,13 +157,13 @@ def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Progre
             items=(*writer.items, *beside),
             absent=(*absent, *damaged),
         )
-        check_paths([item.path for item in manifest.items])  # what no restore takes is no backup
+        check_paths([item.path for item in manifest.items])  # fail now rather than at the restore
         writer.finish(manifest, wanted.taken.timestamp())
         return Made(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
 
 
 def _files(wanted: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
-    """By name, and the names of those that there is no place for in a backup."""
+    """Returns files by name, and the names of those that a backup cannot hold."""
     root = wanted.data_dir
     names = [*OTHERS, *wanted.also]
     if wanted.keys:
@@ -196,7 +195,7 @@ def _add(writer: Writer, name: str, path: Path, taken: datetime) -> Item:
 
 
 def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
-    """Copied, unless it is there from an earlier backup: then it is touched, so that nobody takes it for an old one."""
+    """Copies a blob, or touches the copy of an earlier backup, so that it does not count as old."""
     size = path.stat().st_size
     shelf.hold([digest])
     try:
@@ -205,12 +204,12 @@ def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
         there = False
     if not there:
         shelf.put_file(path)
-    shelf.path(digest).chmod(0o600)  # in a folder of backups it is nobody else's, whoever may read that folder
+    shelf.path(digest).chmod(0o600)  # private, even if other users can read the folder of backups
     return Item(blob_path(digest), size, content.hex_of(digest))
 
 
 class _Pages:
-    """Pages of the database, told of as bytes."""
+    """Reports progress in database pages as bytes."""
 
     def __init__(self, progress: Progress, size: int) -> None:
         self._progress = progress

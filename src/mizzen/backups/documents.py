@@ -1,6 +1,6 @@
-"""The documents of Blobs as one file of a backup: a line of JSON each, in the order of their names.
+"""The documents of the blobs as one file of a backup: a line of JSON each, ordered by name.
 
-Names of documents are longer than those that a plain tar has room for.
+Document names are too long for a plain tar header.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mizzen.errors import BadRequest, Invalid, NotFound
 
 
 def write_documents(documents: Documents, file: BinaryIO) -> frozenset[str]:
-    """Write all of them. The digests of the files that they name."""
+    """Writes all documents. Returns the digests that they reference."""
     found: set[str] = set()
     for name in documents.names():
         try:
@@ -29,7 +29,7 @@ def write_documents(documents: Documents, file: BinaryIO) -> frozenset[str]:
 
 
 def spread(lines: Iterable[bytes], blobs: Path) -> None:
-    """Make each a document again, below this folder. BadRequest."""
+    """Restores each document below this folder. Raises BadRequest."""
     documents = Documents(blobs)
     for line in lines:
         try:

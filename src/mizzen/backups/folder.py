@@ -1,9 +1,9 @@
 """A folder of backups that share their blobs: each backup is a small file, and a blob is copied once.
 
 <folder>/mizzen-20261116T120000Z-0a1b2c3d.tar     database, settings, keys, manifest
-<folder>/blobs/sha256/ab/…                        what the manifests name
+<folder>/blobs/sha256/ab/…                        the blobs that the manifests name
 
-The last part of a name says whose backup it is: of several planes in one folder, each removes its own only.
+The last part of a name identifies the plane: of several planes in one folder, each removes only its own backups.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 
 def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
-    """The new backup. Then all of this plane but the newest `keep` go, with the blobs that only they needed."""
+    """Adds a backup and returns it. Then removes all but this plane's newest `keep`, and blobs only they needed."""
     if (folder / DATABASE).exists():
-        # Its blobs are not ours to keep, and those we put there are not the plane's.
+        # A backup must not mix its blobs with those of the plane.
         raise Conflict(f"{folder} is a data dir", hint="name a folder for backups, elsewhere")
     check_owner(wanted.data_dir)
     with temp_files.disk_faults():
@@ -44,7 +44,7 @@ def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | 
     blobs.sweep_unpinned()
     plane = _plane(wanted.data_dir)
     target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
-    # Pinned: what another one removes meanwhile may be what this one counts on.
+    # Pinned: another backup must not remove blobs that this one relies on.
     with blobs.pin():
         made = to_file(replace(wanted, shelf=blobs), target, progress)
     if keep is not None:
@@ -53,13 +53,13 @@ def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | 
 
 
 def _plane(data_dir: Path) -> str:
-    """Its mark, which it gets with its first backup to a folder."""
+    """Returns the id of the plane, created with its first backup to a folder."""
     file = data_dir / WHOSE
     if not file.exists() and (data_dir / DATABASE).is_file():
         with temp_files.disk_faults(), tempfile.NamedTemporaryFile("w", dir=data_dir, prefix=f".{WHOSE}.") as draft:
             draft.write(secrets.token_hex(4))
             draft.flush()
-            with suppress(FileExistsError):  # another backup was quicker
+            with suppress(FileExistsError):  # another backup was faster
                 os.link(draft.name, file)
     try:
         return found if _MARK.fullmatch(found := file.read_text(errors="replace").strip()) else ""
@@ -68,12 +68,12 @@ def _plane(data_dir: Path) -> str:
 
 
 def backups(folder: Path) -> list[Path]:
-    """Oldest first."""
+    """Returns the backups in a folder, oldest first."""
     return sorted(folder.glob(f"{_PREFIX}*.tar"))
 
 
 def newest(folder: Path) -> Path:
-    """NotFound; Conflict when there are those of several planes: which of them is meant nobody can guess."""
+    """Returns the newest backup. Raises NotFound, or Conflict if backups of several planes make it ambiguous."""
     found = backups(folder)
     if not found:
         raise NotFound(f"no backup in {folder}", hint=f"mizzen backup {folder}")
@@ -85,7 +85,7 @@ def newest(folder: Path) -> Path:
 
 
 def _whose(file: Path) -> str | None:
-    """None for a file that no plane wrote under this name."""
+    """Returns the plane id in a file name; None if the name is not that of a backup."""
     found = _OWNED.fullmatch(file.name)
     return (found[1] or "") if found else None
 
@@ -99,7 +99,7 @@ def _remove_old(folder: Path, blobs: FileBlobs, plane: str, keep: int) -> None:
     for file in backups(folder):
         try:
             needed |= {digest_of_path(item.path) for item in _manifest(file).items if item.blob}
-        except BadRequest:  # which of the blobs it needs nobody can say: all are kept
+        except BadRequest:  # the blobs that it needs are unknown: keep all
             return
     for stored in list(blobs.stored()):
         if stored.digest not in needed:

@@ -1,7 +1,7 @@
-"""What belongs to a backup: a few files by name, blobs by their digest, and the manifest that vouches for all of it.
+"""The contents of a backup: a few files by name, blobs by digest, and the manifest with the digests of all.
 
-Left out is what a start makes anew (Table, work folders, ports, sockets), what only this machine's past is (logs,
-records of what answered which request; event files of training), and uploads that are not complete.
+Backups leave out files that a start recreates (Table, work folders, ports, sockets), this machine's history (logs,
+records of which replica answered a request, event files of training), and incomplete uploads.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from mizzen.errors import BadRequest
 from mizzen.selection import state_db
 
 FORMAT: Final = 2
-"""1 had no documents."""
+"""Version 1 had no documents."""
 DATABASE: Final = "mizzen.db"
 LEARNT: Final = state_db.FILE
-"""What bandits know. A plane that was never given feedback has none."""
+"""State of the bandits. A plane that never received feedback has none."""
 DOCUMENTS: Final = "documents.jsonl"
-"""Which blobs checkpoints and logs are made of. A plane that trained nothing has none."""
+"""The blobs of checkpoints and logs. A plane without training jobs has none."""
 MANIFEST: Final = "manifest.json"
 SEAL: Final = "manifest.sha256"
-"""The digest of the manifest: the last file, so that one that was cut off has none."""
+"""The digest of the manifest. It is the last file, so a truncated backup has none."""
 
 KEYS: Final = ("secret-key", "page-key", "admin-token")
-"""Who reads them may do everything, and open every secret."""
+"""A reader of these files has full access and can open every secret."""
 TLS: Final = "tls"
-"""The CA, and what it signed: clients that trust the plane go on trusting it where it is restored."""
+"""The CA and its certificates: clients that trust the plane also trust the restored one."""
 WHOSE: Final = "backup-id"
-"""Tells a plane's own backups among others. A plane that was restored goes on with it."""
+"""Identifies a plane's own backups. A restored plane keeps it."""
 OTHERS: Final = ("settings.toml", WHOSE)
 MOST_MANIFEST: Final = 256 << 20
 
@@ -47,12 +47,12 @@ _FOLDERS = frozenset(
 _MADE_ANEW = frozenset({"ports.json", "table.json", "access.json", MANIFEST})
 _NAMED = (".json", ".jwks", ".pem", ".key", ".crt", ".cer")
 _MOST_PATH = 99
-"""Characters: what a plain tar header holds."""
+"""Maximum characters of a path in a plain tar header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One file of a backup: where it stands in the data dir, and what it holds."""
+    """One file of a backup: its path in the data dir, and its content."""
 
     path: str
     size: int
@@ -66,18 +66,18 @@ class Item:
 @dataclass(frozen=True, slots=True)
 class Manifest:
     mizzen: str
-    """The version that made it."""
+    """The Mizzen version that created it."""
     schema: int
     """Of the database."""
     taken: str
     resource_version: int
     keys: bool
-    """With what opens secrets and lets the admin in?"""
+    """Whether it includes the key of the secrets and the admin's token."""
     beside: bool
-    """The blobs stand in a folder beside the file, for other backups to share."""
+    """The blobs are in a folder next to the file, shared with other backups."""
     items: tuple[Item, ...]
     absent: tuple[str, ...] = ()
-    """Blobs that an object names and the data dir does not have: not fetched yet, or lost."""
+    """Blobs that an object references but the data dir lacks: not fetched yet, or lost."""
     format: int = field(default=FORMAT)
 
     @property
@@ -89,7 +89,7 @@ class Manifest:
 
     @classmethod
     def from_data(cls, data: Any) -> Self:
-        """BadRequest when it is none of ours, or says something that no backup of ours says."""
+        """Parses a manifest. Raises BadRequest if it is not a valid one."""
         try:
             form = data["format"]
             if form > FORMAT:
@@ -114,13 +114,13 @@ def blob_path(digest: str) -> str:
 
 
 def digest_of_path(path: str) -> str | None:
-    """Of a blob; None for other files."""
+    """Returns the digest of a blob's path; None for other files."""
     found = _BLOB.fullmatch(path)
     return digest_name(found[2]) if found else None
 
 
 def check_paths(paths: list[str]) -> None:
-    """BadRequest unless each stands once, where a file of ours may stand: nothing leads out, nothing is unknown."""
+    """Raises BadRequest unless each path is unique, known, and inside the data dir."""
     for path in paths:
         if not is_known(path):
             raise BadRequest(f"it holds {path[:200]!r}, which no backup of ours does", hint="take another backup")
@@ -137,7 +137,7 @@ def is_known(path: str) -> bool:
 
 
 def may_be_named_in_settings(path: str) -> bool:
-    """May it be a file that a setting names, such as an issuer's keys? Also in a folder that is none of the plane's."""
+    """Whether a setting may name this file, such as an issuer's keys. It may be in a folder unknown to the plane."""
     first, *_ = parts = path.split("/")
     own = path.endswith(_NAMED) and path not in _MADE_ANEW and (len(parts) == 1 or first not in _FOLDERS)
     return own and len(path) <= _MOST_PATH and all(_NAME.fullmatch(part) for part in parts)

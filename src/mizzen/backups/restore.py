@@ -1,4 +1,4 @@
-"""A backup made a data dir again: all of it is read and compared first, and the folder appears whole or not at all."""
+"""Restoring a backup to a data dir: it is fully verified first, and the folder appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mizzen.stores.sqlite import schema
 
 
 def verify(file: Path, progress: Progress) -> Manifest:
-    """Read the whole backup, with the blobs beside it. BadRequest when anything in it is not as it was written."""
+    """Verifies the whole backup, with the blobs next to it. Raises BadRequest if anything differs."""
     progress.step("checking", file.stat().st_size if file.is_file() else 0)
     manifest = archive.verify(file, progress.more)
     if manifest.schema > schema.SCHEMA:
@@ -40,7 +40,7 @@ def verify(file: Path, progress: Progress) -> Manifest:
 
 
 def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
-    """`data_dir` must not be there, or empty. Conflict, BadRequest; nothing is left of what fails."""
+    """Restores to `data_dir`, which must be absent or empty. Raises Conflict, BadRequest; a failure leaves nothing."""
     _check_empty(data_dir)
     manifest = verify(file, progress)
     progress.step("restoring", manifest.size)
@@ -51,7 +51,7 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
                 if member.path in (MANIFEST, SEAL):
                     continue
                 item = expected.get(member.path)
-                if item is None:  # it is another file than the one that was just read
+                if item is None:  # the file was replaced since it was verified
                     raise BadRequest(f"{file} is being changed", hint="try again when nobody writes to it")
                 _write(draft, item, member.chunks(), progress)
         if manifest.beside:
@@ -130,6 +130,6 @@ def _check_empty(data_dir: Path) -> None:
 
 
 def _sync_all(root: Path) -> None:
-    """The names of all that was written, so that they survive a power cut; what is in the files already does."""
+    """Syncs all folders, so that file names survive a power loss; file contents are already synced."""
     for folder, _, _ in os.walk(root):
         sync_folder(Path(folder))

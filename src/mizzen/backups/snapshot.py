@@ -1,7 +1,7 @@
-"""A copy of a SQLite store as it is at one moment, while a plane goes on writing to it; and of what its bandits know.
+"""Consistent copies of a SQLite store and of bandit state, while a plane writes to them.
 
-All that was acknowledged before `copied` is called is in it. Pages are copied as they are: rows keep their places,
-by which a store knows the order of some of them.
+A copy includes every write acknowledged before the call. Pages are copied unchanged, so rows keep their rowids, which
+a store uses to order some of them.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mizzen.selection import state_db
 from mizzen.stores.sqlite import codec, read_ops, schema
 
 _PAGES: Final = 4096
-"""Copied between two words about progress."""
+"""Pages copied between two progress reports."""
 
 GAP: Final = 1_000_000_000
-"""By how much resource versions go on after a restore: no plane made so many changes since a backup that is of use."""
+"""How far resource versions jump after a restore: more changes than any plane makes after a useful backup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,15 @@ class Snapshot:
     schema: int
     resource_version: int
     digests: frozenset[str]
-    """Of all files that its objects name."""
+    """Digests of all files that its objects reference."""
 
 
 def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
-    """Make `to`. `told(done, total)` is told of pages. NotFound; Unavailable."""
+    """Creates `to`. Calls `told(done, total)` with pages copied. Raises NotFound or Unavailable."""
     if not store.is_file():
         raise NotFound(f"{store.parent} holds no plane", hint="--data-dir names another folder")
     with _explain_errors(store, to), closing(schema.open_reader(store)) as source:
-        # One read transaction from here on: what is written meanwhile is not seen, and holds nobody up.
+        # One read transaction from here on: it does not see later writes, and blocks no writer.
         source.execute("BEGIN")
         found, _ = read_ops.position(source)
         _copy_pages(source, to, told)
@@ -50,19 +50,19 @@ def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> Snaps
 
 
 def copy_selection_state(learnt: Path, to: Path, told: Callable[[int, int], None]) -> None:
-    """Make `to`: what bandits know, with all feedback that was acknowledged before. BadRequest; Unavailable."""
+    """Copies bandit state to `to`, with all feedback acknowledged before. Raises BadRequest or Unavailable."""
     hint = "move it away with the plane stopped: its bandits begin anew, and all else can be backed up"
     with _explain_errors(learnt, to, damaged=hint), closing(schema.open_reader(learnt)) as source:
         source.execute("BEGIN")
-        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # with the first read the moment is chosen
+        source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the first read fixes the moment
         _copy_pages(source, to, told)
 
 
 def admit(store: Path) -> None:
-    """Make a restored copy ready to be a store: check it, and let its versions go on beyond all that were ever given.
+    """Prepares a restored copy for use as a store: checks it, and moves its versions beyond all ever assigned.
 
-    Whoever watched the plane that the backup is of may know of changes after it. Their places are none here: they are
-    told to list again, and never mistake a new change for one that they have seen. BadRequest; Unavailable.
+    Watchers of the original plane may know of changes after the backup. Their positions are invalid here: they must
+    list again, and never mistake a new change for one they have seen. Raises BadRequest or Unavailable.
     """
     with _explain_errors(store), closing(sqlite3.connect(store, isolation_level=None)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
@@ -79,7 +79,7 @@ def admit(store: Path) -> None:
 
 
 def admit_learnt(learnt: Path) -> None:
-    """BadRequest when gateways could not go on with it."""
+    """Raises BadRequest if gateways could not use it."""
     with _explain_errors(learnt), closing(sqlite3.connect(learnt, isolation_level=None)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         if version > state_db.SCHEMA:
@@ -91,10 +91,10 @@ def admit_learnt(learnt: Path) -> None:
 
 
 def _copy_pages(source: sqlite3.Connection, to: Path, told: Callable[[int, int], None]) -> None:
-    """Of a source that has begun to read; it is done with that afterwards."""
+    """Copies the pages of a source with an open read transaction, and ends that transaction."""
     with closing(sqlite3.connect(to)) as target:
         source.backup(target, pages=_PAGES, progress=lambda _status, left, total: told(total - left, total), sleep=0.01)
-        # In one file: a copy that keeps a log beside it could be taken apart.
+        # In one file: a copy with a separate log could lose it.
         target.execute("PRAGMA journal_mode = DELETE")
     source.execute("ROLLBACK")
 
@@ -114,7 +114,7 @@ def _digests_in(copy: sqlite3.Connection) -> Iterator[str]:
 
 @contextmanager
 def _explain_errors(store: Path, to: Path | None = None, *, damaged: str = "take another backup") -> Iterator[None]:
-    """`to`: what is written meanwhile, if that is another one. `damaged`: what to do when `store` is."""
+    """`to`: the file being written, if it is another one. `damaged`: what to do if `store` is damaged."""
     try:
         yield
     except sqlite3.OperationalError as error:

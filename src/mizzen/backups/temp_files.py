@@ -1,7 +1,7 @@
-"""What is written until it is whole: a file beside a backup, a folder beside a data dir.
+"""Temporary files for incomplete results: a file next to a backup, a folder next to a data dir.
 
-It is locked while somebody writes it. Who is killed leaves theirs, with keys in it and as large as a plane; whoever
-writes to the same place next removes it.
+The writer holds a lock on it. A killed writer leaves it behind, with keys in it and as large as a plane; the next
+writer to the same place removes it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mizzen.errors import Conflict, MizzenError, Unavailable
 
 @contextmanager
 def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
-    """A file to write to, which becomes `target` at the end, and a place beside it for the database."""
+    """Yields a file that becomes `target` at the end, and a path next to it for the database."""
     draft, scratch = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.db")
     with disk_faults():
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -39,7 +39,7 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
                 file.flush()
                 os.fsync(handle)
                 scratch.unlink()
-                draft.replace(target)  # from here on the names are those of whoever comes next
+                draft.replace(target)  # from here on another writer may use the names
                 sync_folder(target.parent)
         except BaseException:
             if _try_lock(handle, draft):
@@ -49,7 +49,7 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
 @contextmanager
 def of_folder(data_dir: Path) -> Iterator[Path]:
-    """A folder beside, for its owner alone. What is left of it at the end goes."""
+    """Yields a private folder next to the data dir. Removes what is left of it at the end."""
     name = re.compile(rf"\.{re.escape(data_dir.name)}\.[0-9a-f]{{8}}\.part")
     draft = data_dir.with_name(f".{data_dir.name}.{secrets.token_hex(4)}.part")
     try:
@@ -72,7 +72,7 @@ def of_folder(data_dir: Path) -> Iterator[Path]:
 
 
 def remove_left(folder: Path, prefix: str) -> None:
-    """Drafts of files whose names begin so, and which nobody writes any more."""
+    """Removes drafts with this prefix that no process is writing."""
     for left in folder.glob(f".{prefix}*.part"):
         with disk_faults(), _unless_held(left) as ours:
             if ours:
@@ -92,7 +92,7 @@ def disk_faults() -> Iterator[None]:
 
 
 def _remove(draft: Path) -> None:
-    """The database first: where there is none, nobody would look for it."""
+    """Removes a draft, its database first: without the draft, no process would look for the database."""
     scratch = draft.with_suffix(".db")
     for left in (scratch.with_name(f"{scratch.name}-journal"), scratch, draft):
         left.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ def _remove(draft: Path) -> None:
 
 @contextmanager
 def _unless_held(path: Path) -> Iterator[bool]:
-    """Is it ours from here on? False: somebody writes it, or it is gone."""
+    """Yields whether this process got the lock. False: another process is writing it, or it is gone."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def _unless_held(path: Path) -> Iterator[bool]:
 
 
 def _try_lock(handle: int, path: Path) -> bool:
-    """False also when it is not what is at `path` any more: it became a whole one while we came for it."""
+    """Returns False also if `path` is no longer this file: it was completed meanwhile."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return os.path.samestat(os.fstat(handle), path.stat())

@@ -1,6 +1,6 @@
-"""Files by the digest of their content.
+"""Files, addressed by the digest of their content.
 
-Here: storing, finding, collecting and laying out files, durably and without ever changing one; and taking them in from
-folders, archives, git, http and uploads in pieces, with every check that a stranger's file needs. Not here: what a file
-means, which of them may be trusted, who may send them.
+Here: storing, finding, garbage-collecting and laying out files, durably and without ever changing one. Also importing
+them from folders, archives, git, http and chunked uploads, with every check that an untrusted file needs. Not here: the
+meaning of a file, which files are trusted, who may send them.
 """

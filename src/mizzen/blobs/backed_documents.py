@@ -1,12 +1,12 @@
-"""Documents on this disk with a store behind them: what is put is in both before it is acknowledged.
+"""Documents on the local disk, backed by a store: a put reaches both before it is acknowledged.
 
-The store behind decides who was first to make one. What is here is read here. A disk that is new to the store, which
-has no mark of it, gets all documents from it once, by the first who looks (`settle`); until that is possible, reads
-go on with what is here.
+The backing store decides which of several creators was first. Reads use the local copy. A disk without a mark of the
+store gets all documents from it once, on first use (`settle`). Until that is possible, reads use the local documents.
 
     blobs/named/…        the documents
-    blobs/named.lock     shared by who puts and deletes; alone for who brings what is behind, or it is deleted meanwhile
-    blobs/named.behind   the address of the store whose documents are all here
+    blobs/named.lock     shared for puts and deletes; exclusive for the copy from the backing store, which could
+                         otherwise bring back a document that is being deleted
+    blobs/named.behind   the address of the backing store whose documents are all here
 """
 
 from __future__ import annotations
@@ -28,16 +28,17 @@ from mizzen.blobs.store import KeepsDocuments, unavailable
 from mizzen.errors import Invalid, NotFound, Unavailable
 
 AGAIN: Final = 10.0
-"""Seconds after which a store that did not answer is asked again for what only it may have."""
+"""Seconds before retrying a backing store that did not respond."""
 _AT_ONCE = 8
 
 log = logging.getLogger(__name__)
 
 
 class BackedDocuments(Documents):
-    """Of several who replace one document at the same time, either may be the last, here and behind: let there be one.
+    """Documents with a backing store. Let only one writer replace a given document.
 
-    A `put` that raises Unavailable may have got there all the same. Then the next one with `new` is told False.
+    With concurrent writers, the last one may differ between the disk and the backing store. A `put` that raises
+    Unavailable may have reached the store all the same. Then the next `put` with `new` returns False.
     """
 
     def __init__(self, root: Path, behind: KeepsDocuments) -> None:
@@ -61,7 +62,7 @@ class BackedDocuments(Documents):
         return False
 
     def get(self, name: str) -> bytes:
-        """Unavailable when only the store behind can know whether there is one, and it does not answer."""
+        """Raises Unavailable if only the backing store can know whether it exists, and the store does not respond."""
         try:
             return super().get(name)
         except NotFound:
@@ -97,7 +98,7 @@ class BackedDocuments(Documents):
         return self._behind.document_uri(name) or super().uri(name)
 
     def _complete(self) -> bool:
-        """Is all here that is behind? Asks for it where it is not, now and then."""
+        """Whether all documents of the backing store are here. If not, tries now and then to copy them."""
         if not self._all_here:
             self._all_here = self._mark.is_file() and self._mark.read_text() == self._behind.document_uri("")
         if not self._all_here and time.monotonic() - self._asked >= AGAIN:

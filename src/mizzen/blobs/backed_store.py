@@ -1,5 +1,7 @@
-"""Blobs on this disk with a BlobStore behind them: what is put is in both before it is acknowledged, what is missing
-here is fetched, and what is collected goes from here, then from behind: a store that is away holds up only the latter.
+"""Blobs on the local disk, backed by a BlobStore. A put reaches both before it is acknowledged.
+
+Blobs missing on the disk are fetched. Garbage collection deletes from the disk, then from the backing store; an
+unavailable store delays only the latter.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class BackedBlobs(FileBlobs):
     def list_behind(self) -> Iterator[Stored]:
         try:
             for one in self._behind.stored():
-                # A store that tells no zone is a plug-in's: taken as UTC, as its clock most likely is.
+                # A plug-in store may omit the time zone; assume UTC, the most likely one.
                 yield one if one.touched.tzinfo is not None else replace(one, touched=one.touched.replace(tzinfo=UTC))
         except Exception as error:
             raise unavailable("list its files", error) from error
@@ -58,7 +60,7 @@ class BackedBlobs(FileBlobs):
             return False
         try:
             self._behind.delete(digest)
-            if place.is_file():  # put meanwhile, and acknowledged: it may have been this copy that was just deleted
+            if place.is_file():  # put and acknowledged meanwhile: its copy may be the one just deleted
                 self._behind.put(digest, place)
                 return False
         except Exception as error:
@@ -82,7 +84,7 @@ class BackedBlobs(FileBlobs):
         return folder
 
     def _fetch(self, digest: str) -> Path:
-        """From behind; what comes must be what it is called."""
+        """Fetches a blob from the backing store and verifies its digest."""
         content.hex_of(digest)
         with self.spool() as spool:
             try:

@@ -1,4 +1,4 @@
-"""Which files the objects of a store, and documents, name: what garbage collection keeps and a backup takes."""
+"""Finds the digests that objects and documents reference. Garbage collection keeps them; backups include them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANYWHERE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 
 
 def digests(value: Any) -> Iterator[str]:
-    """In a spec, wherever they stand; `sha256sum` names a file by the digits alone."""
+    """Yields all digests in a spec, at any depth; `sha256sum` gives the hex digits alone."""
     match value:
         case dict():
             for item in value.values():
@@ -32,7 +32,7 @@ def digests(value: Any) -> Iterator[str]:
 
 
 def digests_in(document: bytes) -> Iterator[str]:
-    """In a document. Of a damaged one, all that may be one: too much is kept rather than too little."""
+    """Yields digests in a document. In a damaged one, everything that may be a digest: better keep too much."""
     try:
         yield from digests(json.loads(document))
     except (ValueError, RecursionError):

@@ -1,10 +1,10 @@
-"""How much room is left on the disk of a data dir, and who may still take some of it.
+"""Free space on the disk of a data dir, and which writes may still use it.
 
-    free >= low           everything
-    low > free            no files are taken: what is there goes on, and is changed as ever
-    critical > free       nothing is added to the store either; what is deleted, and the audit, have the rest
+    free >= low           everything is allowed
+    low > free            no new files; existing objects keep running and can be changed
+    critical > free       no additions to the store either; only deletions and the audit log may write
 
-So the store never meets a disk that is full while it can be helped: what is refused is refused before it begins.
+Writes are rejected before they begin, so that the store does not run into a full disk if that can be avoided.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _freeing: ContextVar[bool] = ContextVar("freeing", default=False)
 
 @contextmanager
 def freeing() -> Iterator[None]:
-    """What is done within it makes room in the end, though it may have to write something first."""
+    """Marks work that frees space in the end, though it may have to write something first."""
     before = _freeing.set(True)
     try:
         yield
@@ -42,7 +42,7 @@ class Level(StrEnum):
 
 
 def free_bytes(folder: Path) -> int:
-    """For those who are not root."""
+    """Returns the bytes available to non-root users."""
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
 
@@ -51,7 +51,7 @@ def free_bytes(folder: Path) -> int:
 class Room:
     folder: Path
     low: int
-    """0: whatever is left may be taken."""
+    """0: all space may be used."""
     critical: int
     free: Callable[[Path], int] = free_bytes
 
@@ -62,7 +62,7 @@ class Room:
         return Level.LOW if left < self.low else Level.ENOUGH
 
     def for_files(self, size: int = 0) -> None:
-        """NoRoom when files of this size would leave less than `low`."""
+        """Raises NoRoom if files of this size would leave less than `low`."""
         if self.low and (left := self.free(self.folder)) - size < self.low:
             more = f" for {size:,} bytes more" if size else ""
             raise NoRoom(
@@ -71,8 +71,10 @@ class Room:
             )
 
     def for_copies(self, size: int) -> None:
-        """NoRoom when so many bytes would leave less than `critical`. For copies of files that are here already, which
-        serving needs: a version is gone back to also when no new one would be taken."""
+        """Raises NoRoom if so many bytes would leave less than `critical`.
+
+        For copies of stored files that serving needs: a rollback works even when no new version is accepted.
+        """
         if self.critical and (left := self.free(self.folder)) - size < self.critical:
             raise NoRoom(
                 f"the disk has no room for a copy of {size:,} bytes: {left:,} bytes are free, and {self.critical:,} "
@@ -81,7 +83,7 @@ class Room:
             )
 
     def for_writes(self) -> None:
-        """NoRoom when nothing may be added to the store, but for what is done within `freeing`."""
+        """Raises NoRoom if nothing may be added to the store, except within `freeing`."""
         if self.critical and not _freeing.get() and (left := self.free(self.folder)) < self.critical:
             raise NoRoom(
                 f"the disk is full: {left:,} bytes are free, and {self.critical:,} are kept (disk_critical_bytes)",
@@ -89,7 +91,7 @@ class Room:
             )
 
     def describe(self) -> str:
-        """For people: how it is."""
+        """Returns a readable description of the free space."""
         left = self.free(self.folder)
         match self.level():
             case Level.ENOUGH:

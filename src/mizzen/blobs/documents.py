@@ -1,7 +1,7 @@
-"""Documents: small files with names, beside the blobs that they name by digest.
+"""Documents: small named files that reference blobs by digest.
 
-A document is whole or not there, and durable once it is acknowledged. It may be replaced and deleted; blobs that it
-names are kept as long as it is. Blocking code; any number of threads and processes may use one folder.
+A document is complete or absent, and durable once acknowledged. It may be replaced and deleted; blobs that it
+references are kept as long as it exists. Blocking code; any number of threads and processes may use one folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mizzen.errors import Fault, Invalid, NotFound
 FOLDER: Final = "named"
 _PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _MOST_NAME: Final = 800
-"""Characters. Stores behind have about a thousand for it and the folder they keep it in."""
+"""Maximum length in characters. Backing stores allow about a thousand, including the folder."""
 
 
 class Documents:
@@ -32,32 +32,34 @@ class Documents:
         self._folder = root / FOLDER
 
     def put(self, name: str, data: bytes, *, new: bool = False) -> bool:
-        """Durable when this returns. With `new`, False when there is one already, which stays as it is: of many who
-        put at once, in whatever processes, one is told True. Invalid; Unavailable.
+        """Stores a document, durably when this returns. Raises Invalid or Unavailable.
+
+        With `new`, an existing document stays unchanged and the result is False. Of many concurrent callers, in any
+        processes, exactly one gets True.
         """
         place = self._place(name)
         with disk_faults(), _draft(self._root / "incoming", data) as draft:
             made = _move_into_place(draft, place, new=new)
-            # Also when it was there: whoever made it may not have got this far yet.
+            # Also if it already existed: its creator may not have synced yet.
             _sync_folder(place.parent)
         return made
 
     def get(self, name: str) -> bytes:
-        """NotFound; Invalid."""
+        """Raises NotFound or Invalid."""
         try:
             return self._place(name).read_bytes()
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             raise NotFound(f"no document {name}") from None
 
     def last_modified(self, name: str) -> datetime:
-        """When it was put here. NotFound."""
+        """Returns when it was last put here. Raises NotFound."""
         try:
             return datetime.fromtimestamp(self._place(name).stat().st_mtime, UTC)
         except (FileNotFoundError, NotADirectoryError):
             raise NotFound(f"no document {name}") from None
 
     def names(self, prefix: str = "") -> list[str]:
-        """All that begin so, in order."""
+        """Returns all names with this prefix, sorted."""
         above = prefix.rpartition("/")[0]
         start = self._place(above) if above else self._folder
         found = []
@@ -67,7 +69,7 @@ class Documents:
         return sorted(name for name in found if name.startswith(prefix))
 
     def delete(self, name: str) -> bool:
-        """False when it is not there. Durable when this returns."""
+        """Deletes durably; returns False if it does not exist."""
         place = self._place(name)
         with disk_faults():
             try:
@@ -80,15 +82,15 @@ class Documents:
                 break
             try:
                 folder.rmdir()
-            except OSError:  # others are in it
+            except OSError:  # it is not empty
                 break
         return True
 
     def settle(self) -> None:
-        """What only one of this folder and a store behind it has gets into the other. Unavailable."""
+        """Copies documents that only this folder or only its backing store has to the other. Raises Unavailable."""
 
     def uri(self, name: str) -> str:
-        """Where people find it, whether or not it is there."""
+        """Returns its address for display, whether or not it exists."""
         return self._place(name).as_uri()
 
     def _place(self, name: str) -> Path:
@@ -96,7 +98,7 @@ class Documents:
 
 
 def check_name(name: str) -> str:
-    """Invalid unless it can be the name of a document."""
+    """Raises Invalid unless it can be the name of a document."""
     parts = name.split("/")
     if len(name) > _MOST_NAME or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
         said = f"{name[:100]!r} is not made of letters, digits, '.', '_' and '-' between slashes"
@@ -117,7 +119,7 @@ def _draft(folder: Path, data: bytes) -> Iterator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    with suppress(FileNotFoundError):  # all that was in it is deleted, and it went as well
+    with suppress(FileNotFoundError):  # its last document was deleted, and the folder with it
         sync_folder(folder)
 
 
@@ -125,7 +127,7 @@ def _move_into_place(draft: Path, place: Path, *, new: bool) -> bool:
     while True:
         try:
             make_folder(place.parent)
-        except FileNotFoundError:  # one of those above it became empty, and went
+        except FileNotFoundError:  # a parent folder became empty and was removed
             continue
         except (FileExistsError, NotADirectoryError):
             raise _both(place.parent) from None
@@ -141,7 +143,7 @@ def _move_into_place(draft: Path, place: Path, *, new: bool) -> bool:
         except FileNotFoundError:
             if not draft.exists():
                 raise
-            continue  # the folder became empty, and went
+            continue  # the folder became empty and was removed
         return True
 
 

@@ -1,14 +1,14 @@
-"""Blobs in a folder: `sha256/ab/<hex>`, read-only, whole or not there at all.
+"""Blobs in a folder: `sha256/ab/<hex>`, read-only, each complete or absent.
 
 Blocking code: callers on an event loop use a thread. Any number of threads and processes may put at the same time.
 
-The files are published, listed and deleted through obstore, with verbs that S3 has as well; what S3 does by itself is
-done here by hand: a file is on disk before it is published, and its folder before that is acknowledged.
+The files are published, listed and deleted through obstore, with operations that S3 has as well. This module adds the
+durability that S3 has built in: it syncs a file before publishing it, and its folder before acknowledging it.
 
-**What is collected.** Content that nobody names is deleted once it has been left alone for a while (`remove`). Putting
-content that is there already, and `hold`, count as touching it. Both take the folder's lock shared, and deleting takes
-it alone and looks at the time again: so what was just put or held is never what is just being deleted. While anybody
-has the folder `pinned`, as a backup does, nothing is deleted at all.
+**Garbage collection.** Unreferenced content is deleted once it has not been touched for a while (`remove`). Putting
+existing content, and `hold`, count as touching it. Both take the folder's lock shared. Deleting takes it exclusively
+and checks the time again, so it never deletes content that was just put or held. While any process has the folder
+pinned (`pin`), as a backup does, nothing is deleted at all.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mizzen.blobs.store import Stored
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
 PIN = ".pinned"
-"""A file whose lock is shared by all who need that nothing is deleted."""
+"""A lock file, shared by all processes that need deletes to be off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of a folder: where it stands, with forward slashes, and its blob."""
+    """One file of a folder: its path, with forward slashes, and its blob."""
 
     path: str
     digest: str
@@ -62,25 +62,25 @@ class Entry:
 
 class FileBlobs:
     def __init__(self, root: Path, room: Room | None = None) -> None:
-        """`room`: asked before bytes are taken. None: the disk is used to its end."""
-        self.root = root.absolute()  # as files on their way here are named
+        """`room`: checked before bytes are written. None: the whole disk may be used."""
+        self.root = root.absolute()  # absolute, like the paths of incoming files
         self.room = room
         self._objects: LocalStore | None = None
         self.documents = Documents(self.root)
 
     def put_file(self, source: Path) -> Blob:
-        """Durable when this returns. Content that is there already is kept, unless it is damaged: then it is replaced.
+        """Stores a file, durably when this returns. Existing content is kept, or replaced if it is damaged.
 
-        NotFound; Conflict when somebody writes to the file meanwhile; Unavailable for a full disk.
+        Raises NotFound, Conflict if the file is written to meanwhile, and Unavailable for a full disk.
         """
         return _put_file(source, self.put)
 
     def put_bytes(self, data: bytes) -> Blob:
-        """As `put_file`."""
+        """Like `put_file`."""
         return self.put(io.BytesIO(data))
 
     def put(self, source: Readable) -> Blob:
-        """As `put_file`, of whatever can be read: in pieces, however long it is."""
+        """Like `put_file`, for any readable source of any length; reads in chunks."""
         with self.spool() as spool:
             spool.fill(source)
             return self.keep(spool.path, Blob(spool.digest, spool.size))
@@ -89,7 +89,7 @@ class FileBlobs:
     def batch(self, stop: threading.Event | None = None) -> Iterator[Callable[[Readable], Blob]]:
         """`put` for many files: durable when the batch ends, and equal content is stored once.
 
-        Unavailable from when `stop` is set on.
+        Raises Unavailable once `stop` is set.
         """
         seen: set[str] = set()
         folders_: set[Path] = set()
@@ -98,7 +98,7 @@ class FileBlobs:
             source = source if stop is None else CancellableReader(source, stop)
             start = source.read(content.CHUNK) or b""
             more = source.read(content.CHUNK) or b"" if start else b""
-            # Many small files are often equal: that is found out without a file of their own.
+            # Small files are often equal: detect that before writing a file.
             if not more and (digest := content.digest_name(hashlib.sha256(start).hexdigest())) in seen:
                 return Blob(digest, len(start))
             with self.spool() as spool:
@@ -117,33 +117,33 @@ class FileBlobs:
                 sync_folder(folder)
 
     def spool(self, most: int | None = None) -> Spool:
-        """A file to write to first, for who must see all of it before it may be kept."""
+        """Returns a temporary file, for callers that must check all content before it is kept."""
         return Spool(self.root / "incoming", most, self.room)
 
     def keep(self, file: Path, blob: Blob) -> Blob:
-        """Move a file from below `root` to its place, durably. The caller knows that this is its digest."""
+        """Moves a file from below `root` to its place, durably. The caller guarantees its digest."""
         folder = self._move_into_place(file, blob)
         with disk_faults():
             sync_folder(folder)
         return blob
 
     def path(self, digest: str) -> Path:
-        """Where the content is, to read and never to write. NotFound; Invalid when it is no digest."""
+        """Returns the path of the content; never write to it. Raises NotFound, or Invalid for a malformed digest."""
         place = self._place(digest)
         if not place.is_file():
             raise NotFound(f"no blob {digest}")
         return place
 
     def head(self, digest: str) -> Blob:
-        """NotFound."""
+        """Raises NotFound."""
         return Blob(digest, self.path(digest).stat().st_size)
 
     def uri(self, digest: str) -> str:
-        """Where people find the content, whether or not it is there."""
+        """Returns the address of the content for display, whether or not it exists."""
         return self._place(digest).as_uri()
 
     def hold(self, digests: Iterable[str]) -> frozenset[str]:
-        """Touch these, and say which are not there. For whoever is about to name them in a version."""
+        """Touches these blobs and returns the missing ones. Call before a version references them."""
         missing = set()
         with self._turn(fcntl.LOCK_SH):
             for digest in digests:
@@ -155,11 +155,11 @@ class FileBlobs:
 
     @contextmanager
     def pin(self) -> Iterator[None]:
-        """What is here when this begins is here until it ends, or the process does."""
+        """Keeps all current blobs until the block, or the process, ends."""
         with disk_faults():
             handle = os.open(make_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            # Whoever deletes just now has seen no pin; what they delete was named by nobody before this returns.
+            # A delete in progress has not seen the pin; its blob was unreferenced before this returns.
             with self._turn(fcntl.LOCK_SH):
                 fcntl.flock(handle, fcntl.LOCK_SH)
             yield
@@ -180,7 +180,7 @@ class FileBlobs:
         return False
 
     def stored(self) -> Iterator[Stored]:
-        """All there is, in no order."""
+        """Yields all blobs, in no order."""
         for page in obstore.list(self._store(), "sha256", chunk_size=1000):
             for item in page:
                 digest = content.digest_name(Path(item["path"]).name)
@@ -188,7 +188,7 @@ class FileBlobs:
                     yield Stored(digest, item["size"], item["last_modified"])
 
     def remove(self, digest: str, untouched_since: datetime) -> bool:
-        """Delete a blob, unless somebody touched it after that time, or has the folder pinned."""
+        """Deletes a blob, unless it was touched after that time or the folder is pinned."""
         key = self._key(digest)
         with self._turn(fcntl.LOCK_EX), _store_faults():
             if self._is_pinned():
@@ -202,20 +202,20 @@ class FileBlobs:
         return True
 
     def list_behind(self) -> Iterator[Stored]:
-        """All that a store behind this folder has, in no order. Unavailable."""
+        """Yields all blobs of the backing store, in no order. Raises Unavailable."""
         return iter(())
 
     def remove_behind(self, digest: str) -> bool:
-        """Delete a blob there, unless it is here. Unavailable."""
+        """Deletes a blob from the backing store, unless it is on this disk. Raises Unavailable."""
         return False
 
     def put_behind(self, digest: str) -> None:
-        """Put one there that is here. Unavailable."""
+        """Copies a blob from this disk to the backing store. Raises Unavailable."""
 
     def collect(self, source: Path, stop: threading.Event | None = None) -> tuple[Entry, ...]:
-        """Store a file, or every file of a folder, ordered by path. Invalid, with all faults, before storing any.
+        """Stores a file, or every file of a folder, ordered by path. Raises Invalid, with all faults, before that.
 
-        `stop`: as for `batch`.
+        `stop`: as in `batch`.
         """
         entries = []
         with self.batch(stop) as put:
@@ -225,10 +225,10 @@ class FileBlobs:
         return tuple(entries)
 
     def lay_out(self, entries: Iterable[HasContent], target: Path) -> None:
-        """Make `target` a folder that holds exactly these files; nothing happens when it does already.
+        """Makes `target` a folder of exactly these files; does nothing if it already is.
 
-        It appears whole, or not at all. What is done to its files is not done to the blobs. One caller at a time for
-        each target. NotFound, also for a blob that is damaged; Invalid for a path that leads out of it; NoRoom.
+        The folder appears complete or not at all. Changes to its files do not affect the blobs. One caller at a time
+        per target. Raises NotFound, also for a damaged blob; Invalid for a path that leads out of it; NoRoom.
         """
         files = {path: (digest, self.path(digest)) for path, digest in folders.check_entries(entries).items()}
         try:
@@ -237,26 +237,28 @@ class FileBlobs:
             raise Unavailable(f"cannot lay out {target}: {error}") from error
 
     def sweep(self) -> None:
-        """Remove what killed processes left half-written, and nothing that others write just now, such as runners
-        that go on while their plane is started again."""
+        """Removes partial files of killed processes.
+
+        Keeps files that others are writing, such as runners that keep running while their plane restarts.
+        """
         for left in self.root.glob("incoming/*"):
             remove_left(left)
 
     def sweep_unpinned(self) -> None:
-        """The same while others may put, for a folder that all who put have pinned: nothing while anybody has."""
+        """Like `sweep`, for a folder that every writer pins: does nothing while it is pinned."""
         with self._turn(fcntl.LOCK_EX), disk_faults():
             if not self._is_pinned():
                 self.sweep()
 
     def _move_into_place(self, file: Path, blob: Blob) -> Path:
-        """Move a file to its place. The folder that has to be synced before anybody relies on it."""
+        """Moves a file to its place. Returns the folder to sync before acknowledging it."""
         with disk_faults():
             os.chmod(file, 0o444)
             os.utime(file)
             with file.open("rb", buffering=0) as written:
                 os.fsync(written.fileno())
             self._publish(file, blob)
-        # Also when it was there: whoever renamed it may not have got this far yet.
+        # Also if it already existed: the process that renamed it may not have synced yet.
         return self._place(blob.digest).parent
 
     def _publish(self, file: Path, blob: Blob) -> None:
@@ -268,13 +270,13 @@ class FileBlobs:
                 try:
                     obstore.rename(self._store(), new, key, overwrite=False)
                 except AlreadyExistsError:
-                    # Somebody was faster; else it is damage from outside, which putting the content again repairs.
+                    # Another put was faster; otherwise it is external damage, which this put repairs.
                     if not _touch_if_same(place, blob):
                         obstore.rename(self._store(), new, key, overwrite=True)
 
     @contextmanager
     def _turn(self, how: int) -> Iterator[None]:
-        """The folder's own lock: shared by those who add and touch, alone for who deletes."""
+        """Holds the folder's lock: shared to add and touch, exclusive to delete."""
         with disk_faults():
             handle = os.open(make_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -306,7 +308,7 @@ def _put_file(source: Path, put: Callable[[Readable], Blob]) -> Blob:
 
 
 def _touch_if_same(place: Path, blob: Blob) -> bool:
-    """True, and touched, when exactly this content is there."""
+    """Touches the file and returns True if it has exactly this content."""
     if not (place.is_file() and place.stat().st_size == blob.size and content.digest_of(place) == blob.digest):
         return False
     os.utime(place)
@@ -324,7 +326,7 @@ def _store_faults() -> Iterator[None]:
 
 def _open_regular(source: Path) -> io.FileIO:
     try:
-        # Not blocking: opening a pipe would wait for a writer.
+        # Non-blocking: opening a pipe would wait for a writer.
         handle = os.open(source, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise NotFound(f"no file {source}") from error

@@ -1,4 +1,4 @@
-"""How much may come in, and the meter that says stop while it is read."""
+"""Limits for incoming content, and the meter that enforces them during reads."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from mizzen.blobs.fs.content import Readable
 from mizzen.errors import TooLarge
 
 FREE = 64 << 20
-"""Bytes that any archive may unpack to, however small it is."""
+"""Bytes that any archive may unpack to, however small the archive is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     upload_bytes: int = 16 << 30
-    """Of one body, download or file."""
+    """Bytes of one body, download or file."""
     unpacked_bytes: int = 32 << 30
-    """Of all files of a version together."""
+    """Bytes of all files of a version together."""
     files: int = 5000
-    """Of one version, whose spec names them all."""
+    """Files of one version; its spec lists them all."""
     partial_bytes: int = 64 << 30
-    """Of all files together of which one person has sent a part."""
+    """Bytes of all unfinished uploads of one user."""
     partials: int = 1000
-    """Files of which one person has sent a part."""
+    """Unfinished uploads of one user."""
     ratio: int = 200
-    """Beyond `FREE`, an archive that unpacks to more than so many times its size is taken for a bomb."""
+    """Beyond `FREE`, an archive that unpacks to more than this many times its size counts as a bomb."""
 
 
 class Meter:
-    """Counts what comes out of something that was `packed` bytes long."""
+    """Counts the bytes unpacked from an input of `packed` bytes."""
 
     def __init__(self, limits: Limits, packed: int) -> None:
         self._limits = limits
@@ -36,7 +36,7 @@ class Meter:
         self.total = 0
 
     def count(self, size: int, name: str) -> None:
-        """TooLarge, naming what was being read."""
+        """Raises TooLarge, naming the current item."""
         self.total += size
         if self.total > self._limits.unpacked_bytes:
             raise TooLarge(
@@ -52,7 +52,7 @@ class Meter:
 
 
 class Metered:
-    """Content that is counted as it is read."""
+    """A reader that counts its bytes."""
 
     def __init__(self, content: Readable, meter: Meter, name: str) -> None:
         self._content = content
@@ -66,5 +66,5 @@ class Metered:
 
 
 def _printable(name: str) -> str:
-    """Fit for a message, whatever is in it."""
+    """Returns the name in a form that is safe for a message."""
     return "".join(char if char.isprintable() else "?" for char in name[:200])

@@ -1,7 +1,7 @@
-"""What a model file is, by what is in it. Nothing is unpickled: of a pickle only the names it would import are read.
+"""Detection of model formats by content. Nothing is unpickled: only the import names of a pickle are read.
 
-Blocking. No more than the beginning of a file is read, of a pickle so many opcodes, of a zip a directory that is not
-too large.
+Blocking. Reads are bounded: the beginning of a file, a number of opcodes of a pickle, and a zip directory of limited
+size.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from mizzen.blobs.ingest import archives
 from mizzen.errors import BadRequest
 
 MOST_LOOKED_AT = 200
-"""Files whose content is looked at: with more of them, somebody has to say."""
+"""Maximum number of files to inspect; with more, the user must name the framework."""
 
 _HEAD = 4096
 _MOST_BYTES = 4 << 20
 _MOST_OPCODES = 200_000
 _PLUMBING = ("joblib", "numpy", "builtins", "copyreg", "_codecs")
-"""What nearly every pickle imports, whatever it holds."""
+"""Modules that nearly every pickle imports."""
 _FIELDS = (0x12, 0x1A, 0x22, 0x28, 0x32, 0x3A, 0x42)
 """Tags of a ModelProto's fields."""
 _OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
@@ -41,12 +41,12 @@ _GZIP, _ZLIB, _BZ2, _XZ = b"\x1f\x8b", b"\x78", b"BZh", b"\xfd7zXZ"
 @dataclass(frozen=True, slots=True)
 class Look:
     framework: str | None
-    """None: it cannot be served as it is, and `advice` says what to do."""
+    """None: it cannot be served in this form, and `advice` says what to do."""
     advice: str = ""
 
 
 def look(file: Path, name: str) -> Look | None:
-    """What this file, which is called `name`, holds; None when it is nothing we know."""
+    """Detects the format of this file, called `name`; None if unknown."""
     suffix = Path(name).suffix.lower()
     with file.open("rb") as stream:
         head = stream.read(_HEAD)
@@ -57,8 +57,10 @@ def look(file: Path, name: str) -> Look | None:
 
 
 def find_marker_files(files: Iterable[str]) -> dict[str, str]:
-    """Files whose names alone say what a folder is, with their frameworks: those that lie highest. What such a folder
-    holds below is its own affair: an MLflow folder may hold a SavedModel."""
+    """Returns the topmost files whose names alone identify a folder, with their frameworks.
+
+    Deeper ones are ignored: an MLflow folder may contain a SavedModel.
+    """
     marks = {mark: one.name for one in frameworks.known().values() for mark in one.files}
     found = {file: marks[name] for file in files if (name := PurePosixPath(file).name) in marks}
     highest = min((file.count("/") for file in found), default=0)
@@ -66,7 +68,7 @@ def find_marker_files(files: Iterable[str]) -> dict[str, str]:
 
 
 def detect_framework(files: Mapping[str, Path]) -> tuple[str, str]:
-    """Framework and which of these files to load, as far as they tell; else empty. `files`: content by path."""
+    """Returns the framework and the file to load; empty strings if unknown. `files`: content by path."""
     found = find_marker_files(files)
     if not found and len(files) <= MOST_LOOKED_AT:
         looks = {path: look(content, path) for path, content in files.items()}
@@ -75,13 +77,13 @@ def detect_framework(files: Mapping[str, Path]) -> tuple[str, str]:
 
 
 def _match_plugin(head: bytes) -> Look | None:
-    """What a plug-in says its files begin with."""
+    """Matches the file signatures declared by plug-ins."""
     owners = [one.name for one in frameworks.known().values() if one.begins and head.startswith(one.begins)]
     return Look(owners[0]) if owners else None
 
 
 def _by_suffix(suffix: str) -> Look | None:
-    """For content that says nothing: only where one framework alone has such files."""
+    """Fallback for unrecognized content: only for suffixes of a single framework."""
     owners = [one.name for one in frameworks.known().values() if suffix in one.suffixes]
     if suffix in frameworks.PICKLES:
         return Look("sklearn")
@@ -106,7 +108,7 @@ def _look_into_zip(file: Path, head: bytes) -> Look | None:
 
 
 def _torch(names: set[str]) -> Look | None:
-    """TorchScript keeps its code beside its data, an exported program its graph; weights alone have neither."""
+    """TorchScript stores its code next to its data, an exported program its graph; plain weights have neither."""
     if any("/code/" in name or name.endswith(_EXPORTED) for name in names):
         return Look("pytorch")
     return Look(None, frameworks.NO_TORCH_PROGRAM) if any(name.endswith("/data.pkl") for name in names) else None
@@ -126,7 +128,7 @@ def _lightgbm(head: bytes) -> Look | None:
 
 
 def _onnx(head: bytes, suffix: str) -> Look | None:
-    """A ModelProto begins with its ir_version, a small number; what follows are fields that it may have."""
+    """A ModelProto begins with its ir_version, a small number; other valid fields follow."""
     likely = len(head) > 3 and head[0] == 0x08 and head[1] < 0x20 and head[2] in _FIELDS
     return Look("onnx") if likely or (suffix == ".onnx" and head[0] == 0x08) else None
 
@@ -145,13 +147,13 @@ def _pickle(file: Path, head: bytes, suffix: str) -> Look | None:
             if module not in modules:
                 modules.append(module)
     except (OSError, EOFError, ValueError, Warning, zlib.error, lzma.LZMAError):
-        pass  # damaged, or cut where we stopped to read: what was found until then counts. Warning: an escape that is
-        # none, in a text that is none, where warnings are errors
+        pass  # damaged, or truncated where we stopped reading: earlier results count. Warning: an invalid escape in
+        # data that is not text, where warnings are errors
     return _of_modules(modules) if modules else None
 
 
 def _open_pickle(file: Path, head: bytes) -> IO[bytes] | None:
-    """The pickle itself: joblib compresses with whatever it was told."""
+    """Opens the pickle itself: joblib may compress it in several formats."""
     openers: tuple[tuple[bytes, Callable[[Path], Any]], ...] = (
         (_GZIP, gzip.open), (_BZ2, bz2.open), (_XZ, lzma.open),
     )  # fmt: skip
@@ -165,7 +167,7 @@ def _open_pickle(file: Path, head: bytes) -> IO[bytes] | None:
 
 
 def _modules(data: bytes) -> Iterator[str]:
-    """The modules of all that a pickle would import, in their order."""
+    """Yields the modules that a pickle would import, in order."""
     pushed: deque[Any] = deque((None, None), maxlen=2)
     memo: dict[Any, Any] = {}
     for count, (opcode, argument, _) in enumerate(pickletools.genops(io.BytesIO(data))):
@@ -179,7 +181,7 @@ def _modules(data: bytes) -> Iterator[str]:
             yield str(argument).split(" ", maxsplit=1)[0]
         elif name == "STACK_GLOBAL" and isinstance(pushed[0], str):
             yield pushed[0]
-        # Only texts matter: module and name are the last two of them before a STACK_GLOBAL.
+        # Only strings matter: module and name are the last two before a STACK_GLOBAL.
         pushed.append(memo.get(argument) if name.endswith("GET") else argument if "UNICODE" in name else None)
 
 
@@ -194,5 +196,5 @@ def _of_modules(modules: list[str]) -> Look:
         )
     if first == "cloudpickle":
         return Look("python")
-    # A pipeline may hold a model of another library: what the file begins with is what is called.
+    # A pipeline may contain a model of another library: the outer object, which comes first, is called.
     return Look(first if first in ("xgboost", "lightgbm") else "sklearn")

@@ -1,7 +1,7 @@
-"""Blobs in an object store, or in a folder that others share: S3, GCS, Azure and file addresses, through obstore.
+"""Blobs in an object store, or in a shared folder: S3, GCS, Azure and file addresses, through obstore.
 
-Credentials are given, or come from the environment, as for other programs (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and
-so on). An object appears whole: large files are sent in parts, which become one when all are there.
+Credentials are passed in, or come from the environment, as for other programs (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`
+and so on). Objects appear atomically: large files are sent as multipart uploads.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound, Unavailable
 
 PIECE: Final = 8 << 20
-"""Bytes that are asked for, or sent, at once: few enough to get through a slow line before the request ends."""
+"""Bytes per request: few enough to pass through a slow connection before the request times out."""
 _PIECES_AT_ONCE: Final = 4
 _MOST_PIECES: Final = 9000
-"""S3 takes 10,000."""
+"""S3 allows 10,000."""
 AROUND: Final = ("AWS_", "GOOGLE_", "AZURE_")
-"""How the variables begin that say who asks an object store."""
+"""Prefixes of environment variables with object store credentials."""
 
 
 class ObjectBlobs:
@@ -39,7 +39,7 @@ class ObjectBlobs:
     def __init__(
         self, url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None
     ) -> None:
-        """`environ`: variables in place of this process's own, such as AWS_SESSION_TOKEN."""
+        """`environ`: variables that replace this process's own, such as AWS_SESSION_TOKEN."""
         self._url = url.rstrip("/")
         self._files: FileBlobs | None = None
         if url.startswith("file://"):
@@ -52,14 +52,14 @@ class ObjectBlobs:
 
     def put(self, digest: str, file: Path) -> None:
         if self._files is not None:
-            self._files.put_file(file)  # obstore would not wait for the disk
+            self._files.put_file(file)  # obstore does not sync to disk
             return
         piece = max(PIECE, file.stat().st_size // _MOST_PIECES + 1)
         obstore.put(self._store, _key(digest), file, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE)
 
     def get(self, digest: str, target: Path) -> None:
         try:
-            # Not HEAD: that does not tell a missing object from a missing bucket.
+            # Not HEAD: it does not distinguish a missing object from a missing bucket.
             found = obstore.get(self._store, _key(digest))
             size = found.meta["size"]
             with target.open("wb") as file:
@@ -136,9 +136,9 @@ class ObjectBlobs:
 def open_object_store(
     url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None, **options: Any
 ) -> Any:
-    """A store of obstore's for this address; nothing is asked of it yet. `options`: others of obstore's."""
+    """Returns an obstore store for this address, without any request yet. `options`: further obstore options."""
     given = credentials or Credentials()
-    if given.endpoint:  # obstore would take this one before what it is told
+    if given.endpoint:  # obstore would prefer this variable to its arguments
         environ = {**(os.environ if environ is None else environ), "AWS_ENDPOINT_URL_S3": given.endpoint}
     with _variables(environ):
         endpoint = given.endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
@@ -153,8 +153,11 @@ def open_object_store(
 
 
 def pieces(store: Any, path: str, start: int, size: int, e_tag: str | None = None) -> Iterator[bytes]:
-    """What an object of this size holds from `start` on, each piece by a request of its own: however large it is, no
-    request takes so long that it is cut off. FileNotFoundError; PreconditionError when it is not `e_tag` any more."""
+    """Yields the content of an object of this size from `start` on, one request per piece.
+
+    So no request lasts long enough to time out, however large the object is. Raises FileNotFoundError, and
+    PreconditionError if its ETag is no longer `e_tag`.
+    """
     while start < size:
         options: Any = {"range": (start, min(start + PIECE, size))} | ({"if_match": e_tag} if e_tag else {})
         data = obstore.get(store, path, options=options).bytes().to_bytes()
@@ -169,7 +172,7 @@ _turn = threading.Lock()
 
 @contextmanager
 def _variables(environ: Mapping[str, str] | None) -> Iterator[None]:
-    """obstore takes what it is not told from the environment, where a runner has those of the code that it runs."""
+    """Replaces credential variables: obstore reads the environment, where a runner has those of its model code."""
     if environ is None:
         yield
         return
@@ -185,7 +188,7 @@ def _variables(environ: Mapping[str, str] | None) -> Iterator[None]:
 
 
 def _missing(name: str, error: Exception) -> KeyError:
-    """Unavailable when it is the bucket that is not there: then nothing is known of what is in it."""
+    """Returns KeyError. Raises Unavailable if the bucket itself is missing: then its content is unknown."""
     if "NoSuchBucket" in str(error):
         raise Unavailable("the blob store has no such bucket", hint="make it, or see the setting blob_store") from None
     return KeyError(name)

@@ -1,4 +1,4 @@
-"""Who an object store is asked as, and where it answers."""
+"""Credentials and endpoint of an object store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PATIENCE: Mapping[str, Any] = {
         "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=2), "base": 2},
     },
 }
-"""So that a store that is away is told within a minute at most; one that refuses, within seconds."""
+"""An unreachable store is reported within a minute at most; one that refuses, within seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What is empty is as the environment says: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on."""
+    """Empty fields come from the environment: `AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL` and so on."""
 
     endpoint: str = ""
     region: str = ""
@@ -28,7 +28,7 @@ class Credentials:
     secret_access_key: str = field(default="", repr=False)
 
     def config(self) -> dict[str, str]:
-        """As obstore takes it."""
+        """Returns the configuration for obstore."""
         given = {
             "endpoint": self.endpoint,
             "region": self.region,

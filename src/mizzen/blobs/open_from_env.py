@@ -1,4 +1,4 @@
-"""The plane's blobs, for a process that it starts: which variables tell it of them, and how they are opened there."""
+"""The plane's blobs for a child process: the variables that describe them, and how the child opens them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.object_store_credentials import Credentials
 
 URL: Final = "MIZZEN_BLOB_STORE"
-"""All of them begin so, and none is for the code that the process runs."""
+"""Prefix of all these variables. User code in the process must not see them."""
 _ENDPOINT: Final = f"{URL}_ENDPOINT"
 _REGION: Final = f"{URL}_REGION"
 _ACCESS_KEY_ID: Final = f"{URL}_ACCESS_KEY_ID"
 _SECRET_ACCESS_KEY: Final = f"{URL}_SECRET_ACCESS_KEY"
 _AROUND: Final = f"{URL}_AROUND_"
-"""Before the names of variables that the plane itself has its credentials from."""
+"""Prefix for the plane's own credential variables."""
 
 
 def variables(url: str, credentials: Credentials | None, environ: Mapping[str, str]) -> dict[str, str]:
-    """For who starts the process; `environ` is the plane's own. Some hold secrets. None without a store."""
+    """Returns the variables for a child process; `environ` is the plane's. Some are secret. Empty without a store."""
     if not url:
         return {}
     from mizzen.blobs.object_store import AROUND
@@ -39,7 +39,7 @@ def variables(url: str, credentials: Credentials | None, environ: Mapping[str, s
 
 
 def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = None) -> FileBlobs:
-    """For the process that was started so."""
+    """Opens the blobs in a process started with these variables."""
     folder, url = data_dir / "blobs", environ.get(URL, "")
     if not url:
         return FileBlobs(folder, room)
@@ -50,7 +50,7 @@ def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = Non
 
 
 def credentials_of(environ: Mapping[str, str]) -> Credentials:
-    """Of the plane's store: also those for a bucket of which nothing else is said."""
+    """Returns the credentials of the plane's store, also the default for other buckets."""
     around = _around(environ)
     return Credentials(
         endpoint=environ.get(_ENDPOINT, "")

@@ -1,8 +1,8 @@
 """The protocol of a blob store outside this machine.
 
 The plane keeps every file on its own disk and serves it from there (`file_store.py`). With the setting `blob_store`,
-the plane also puts each file into a BlobStore before it acknowledges the write, and fetches files that are missing on the
-disk from it (`backed_store.py`). `open_store.py` finds the store that an address names.
+the plane also puts each file into a BlobStore before it acknowledges the write, and fetches files that are missing on
+the disk from it (`backed_store.py`). `open_store.py` finds the store that an address names.
 """
 
 from __future__ import annotations
@@ -21,74 +21,76 @@ _ANSWER = re.compile(r"<Code>(\w+)</Code>\s*<Message>([^<]*)</Message>")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """One blob as it lies in a store."""
+    """One blob in a store."""
 
     digest: str
     size: int
     touched: datetime
-    """With its time zone."""
+    """Includes the time zone."""
 
 
 class BlobStore(Protocol):
-    """Blocking; used by several threads at once. May raise anything: who asked is told that it is not to be had now.
+    """Blocking; used by several threads at once. May raise anything; callers then get Unavailable.
 
     Content is addressed by its digest, `sha256:<hex>`, and never changes.
     """
 
     def put(self, digest: str, file: Path) -> None:
-        """Keep the content of this file, durably when it returns. Content that is there already counts as touched."""
+        """Stores the content of this file, durably when it returns. Existing content counts as touched."""
         ...
 
     def get(self, digest: str, target: Path) -> None:
-        """Write the content to this file, which is there and empty. KeyError when it is not kept here."""
+        """Writes the content to this file, which exists and is empty. Raises KeyError if it is not stored here."""
         ...
 
     def has(self, digest: str) -> bool: ...
 
     def delete(self, digest: str) -> None:
-        """Nothing happens when it is not there."""
+        """Deletes a blob; does nothing if it is absent."""
         ...
 
     def stored(self) -> Iterator[Stored]:
-        """All there is, in any order."""
+        """Yields all blobs, in any order."""
         ...
 
 
 @runtime_checkable
 class KeepsDocuments(BlobStore, Protocol):
-    """One that keeps documents, too (`documents.py`). Behind one that does not, they are on this machine's disk alone.
+    """A store that also keeps documents (`documents.py`). With other stores, documents are only on this machine's disk.
 
-    Their names are made of plain characters and slashes, and have been looked at.
+    Document names consist of plain characters and slashes, and are already validated.
     """
 
     def uri(self, digest: str) -> str:
-        """Where people find a blob."""
+        """Returns the address of a blob, for display."""
         ...
 
     def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
-        """Whole, and durably when it returns. With `new`, False when there is one already: it is not replaced, and of
-        many who put at the same time one is told True."""
+        """Stores a document atomically, durably when it returns.
+
+        With `new`, an existing one is not replaced and the result is False. Of many concurrent callers, one gets True.
+        """
         ...
 
     def get_document(self, name: str) -> bytes:
-        """KeyError when it is not kept here."""
+        """Raises KeyError if it is not stored here."""
         ...
 
     def delete_document(self, name: str) -> None:
-        """Nothing happens when it is not there."""
+        """Deletes a document; does nothing if it is absent."""
         ...
 
     def document_names(self) -> Iterator[str]:
-        """Of all there are, in any order."""
+        """Yields the names of all documents, in any order."""
         ...
 
     def document_uri(self, name: str) -> str:
-        """Where people find one; for the empty name, where all of them are."""
+        """Returns the address of a document, for display; for the empty name, that of the folder of all."""
         ...
 
 
 def unavailable(doing: str, error: Exception) -> Any:
-    """The error for whoever asked."""
+    """Returns the Unavailable error to raise for a failed operation of the store."""
     if isinstance(error, Unavailable):
         return error
     denied = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
@@ -97,7 +99,7 @@ def unavailable(doing: str, error: Exception) -> Any:
 
 
 def explain_error(error: Exception) -> str:
-    """In one line: what S3 says of it, or what obstore does without what only its authors understand."""
+    """Returns one line: the message of S3, or that of obstore without its internal details."""
     if answer := _ANSWER.search(str(error)):
         return f"{answer[1]}: {answer[2]}"[:300]
     said = str(error).partition("Debug source")[0]

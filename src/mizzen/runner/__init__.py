@@ -1,7 +1,7 @@
-"""One attempt of one replica of a job set: code and data are fetched, a command runs, what it leaves is put away.
+"""The runner: one attempt of one replica of a job set. It fetches code and data, runs a command, and stores its
+results.
 
-`python -m mizzen.runner`, started by the engine below the supervisor; nobody imports it. It runs in our own
-interpreter, and the command in that of the version's environment. It has to start quickly, and to cost next to nothing
-while the command works. Not here: whether and when to try again (controllers/training), and reading what was left
-(runs).
+The engine starts `python -m mizzen.runner` below the supervisor; it is never imported. It runs in Mizzen's own
+interpreter, and the command in that of the version's environment. It must start quickly, and use almost no resources
+while the command works. Retries are decided in controllers/training; reading the results is in runs.
 """

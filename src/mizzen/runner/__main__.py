@@ -11,4 +11,4 @@ if __name__ == "__main__":
     code = main(os.environ)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(code)  # a thread that waits for a store must not keep us
+    os._exit(code)  # a thread that waits for a store must not delay the exit

@@ -1,14 +1,14 @@
-"""The life of one attempt.
+"""The life cycle of one attempt.
 
     exit record there? ─────────────────────────────────────────► ends with that code
-    begun, its end noted ───────────────────────────► keeping
-    begun, not stopped: all went down at once ──────► keeping, as Interrupted, or RunnerLost if the engine noted that
+    begun, end recorded ────────────────────────────► keeping
+    begun, not stopped: all went down at once ──────► keeping, as Interrupted, or RunnerLost if the engine says so
     else
       fetching ──► running ──(the command ends)────► keeping ──► exit record, last of all
          │            │                                 │
          └────────────┴───────────TERM──────────────────┴──────► `.stopped`, and no exit record
 
-Told to stop is no end: whatever becomes of the command then, the same attempt goes on when its runner is started again.
+A stop is not an end: whatever becomes of the command, the same attempt continues when its runner is started again.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ PERMANENT = 78
 STOPPED = 143
 KILLED = 137
 TICK, IDLE_TICK = 0.1, 0.25
-"""Seconds between looks at a log that grows, and at one that does not."""
+"""Seconds between checks of a log that grows, and of one that does not."""
 _LOGS_ONLY = 60.0
-"""Seconds that a store is waited for at the end when only the log is left, which is here as well."""
+"""Seconds to wait for a store at the end if only the log is left, which is also on disk."""
 _FULL_DISK = 30.0
 _WHEN_STOPPED = 25.0
-"""The supervisor gives no more than a little over this."""
+"""The supervisor allows only a little more than this."""
 _LITTLE = 1 << 20
-"""Bytes free, below which a disk is full."""
+"""Free bytes below which a disk counts as full."""
 
 
 def main(environ: Mapping[str, str]) -> int:
-    """The exit code."""
+    """Run the attempt and return the exit code."""
     environ = dict(environ)  # others change it: see blobs/object_store.py
     data = records.read(Path(environ.get("MIZZEN_TASK", "")))
     try:
@@ -71,7 +71,7 @@ def main(environ: Mapping[str, str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How the command ended, as far as it ran."""
+    """How the command ended, if it ran."""
 
     code: int
     reason: str = ""
@@ -83,7 +83,7 @@ class End:
 
 
 Ended = Literal["itself", "told", "room"]
-"""Why a command ended: by itself, because the runner was told to stop, or because the disk was nearly full."""
+"""Why a command ended: by itself, because the runner was stopped, or because the disk was nearly full."""
 
 
 class _Stopped(Exception):
@@ -122,7 +122,7 @@ class Runner:
         return self._record(end)
 
     def _attempt(self, begun: Mapping[str, Any] | None) -> End:
-        """Raises _Stopped, Failed, OSError."""
+        """Fetch and run. Raises _Stopped, Failed, OSError."""
         stopped = self._place.path_of_stopped(self._task.attempt)
         self._telling.reserve()
         started = begun["started"] if begun is not None else None
@@ -180,7 +180,7 @@ class Runner:
         try:
             code, why = self._watch(command, printed, renames, keeper)
         finally:
-            command.kill()  # what it left behind, and all of it when something went wrong here
+            command.kill()  # its leftover processes, and all of it after an error here
             keeper.on_rename(renames.take_names())
             printed.note(time.time())
             self._said.look()
@@ -197,7 +197,7 @@ class Runner:
         return self._record_end(replace(end, started=started, ended=ended))
 
     def _watch(self, command: Command, printed: Printed, renames: Renames, keeper: Uploader) -> tuple[int, Ended]:
-        """Until it ends: its code, and why."""
+        """Wait until the command ends; return its code, and why it ended."""
         pause, deadline, told = TICK, float("inf"), 0.0
         why: Ended = "itself"
         while (code := command.code()) is None:
@@ -217,7 +217,8 @@ class Runner:
             self._said.look()
             self._telling.tell("running", keeper.message, keeper.published)
             if self._bell.stop and why != "told":
-                # Noted first: whoever loses patience with us kills all at once, and that is no end either.
+                # Record this first: if the supervisor then kills everything at once, that does not count as an end
+                # either.
                 self._note_stop()
                 why = "told"
             elif why == "itself" and self._room is not None and is_short(self._room):
@@ -230,7 +231,7 @@ class Runner:
         return code, why
 
     def _keep_results(self, end: End) -> End:
-        """Puts away what is left; what the attempt's end is after that."""
+        """Store the remaining results, and return the attempt's end after that."""
         self._begin_keeping()
         if not self._put_away(sweep=not end.reason and end.code == 0, seconds=self._task.keep_seconds):
             keeper = self._begin_keeping()
@@ -240,7 +241,7 @@ class Runner:
         return end
 
     def _begin_keeping(self, *, anew: bool = False) -> Uploader:
-        """`anew`: before the command is started. What is found first was saved while nobody looked."""
+        """`anew`: before the command is started. Entries found first were saved while no runner watched."""
         if self._keeper is None:
             publisher = Publisher(self._task, self._job, self._blobs, lambda: self._said.last)
             whole = publisher.begin() if anew else publisher.take_whole()
@@ -254,7 +255,8 @@ class Runner:
         return Keeping(self._blobs, self._blobs.documents, self._place, self._task, attempt)
 
     def _put_away(self, *, sweep: bool, seconds: float) -> bool:
-        """Whether all of it is kept. Raises _Stopped, with some of it left for later, when told to stop meanwhile."""
+        """Return whether everything is stored. Raises _Stopped, with the rest left for later, if the runner is stopped
+        meanwhile."""
         keeper = self._begin_keeping()
         keeper.finish(sweep=sweep)
         begun, told = time.monotonic(), float("inf")
@@ -273,7 +275,7 @@ class Runner:
         return True
 
     def _explain(self, code: int, printed: Printed, killed_for_memory: bool) -> End:
-        """What the command's end means."""
+        """Return the meaning of the command's exit."""
         if code == 0:
             return End(0)
         lines = printed.last_lines()
@@ -284,7 +286,7 @@ class Runner:
         return End(code, last_lines=lines)
 
     def _record_end(self, end: End) -> End:
-        """Whoever is started for this attempt from now on runs nothing, and goes on with keeping."""
+        """Record the end: a runner started for this attempt from now on runs no command, and only stores results."""
         with suppress(OSError):
             records.write(self._place.path_of_begun(self._task.attempt), {"started": end.started, "end": asdict(end)})
         return end
@@ -298,7 +300,7 @@ class Runner:
         raise _Stopped
 
     def _record(self, end: End) -> int:
-        """The last of all that is written."""
+        """Write the exit record, the last file of all."""
         exit_ = Exit(
             self._task.attempt, end.code, end.reason, end.message, end.started, end.ended or time.time(), end.retry,
             end.last_lines,
@@ -314,7 +316,7 @@ class Runner:
 
 
 def _room(data_dir: Path, environ: Mapping[str, str]) -> Room | None:
-    """What the plane keeps free of its disk."""
+    """Return the free space that the plane reserves on its disk."""
     low, critical = (environ.get(f"MIZZEN_DISK_{level}_BYTES", "") for level in ("LOW", "CRITICAL"))
     return Room(data_dir, int(low), int(critical)) if low.isdecimal() and critical.isdecimal() else None
 

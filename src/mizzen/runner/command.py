@@ -1,7 +1,7 @@
-"""The command: started in a process group of its own, told to stop, ended with all that it started.
+"""The command: started in its own process group, stopped on request, and ended with all its descendants.
 
-It stays in the runner's session, all of which the supervisor ends when the runner is gone. What leaves that session,
-and forgets its environment, is still below the runner, whose children orphans become (Linux).
+It stays in the runner's session, all of which the supervisor ends when the runner is gone. A process that leaves that
+session and clears its environment is still a descendant of the runner, which adopts orphans (Linux).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ NOT_FOUND = 127
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
 _LEFTOVERS = 2.0
-"""Seconds in which the kernel ends what got KILL; what hangs in it longer is left."""
+"""Seconds to wait for the kernel after KILL; a process stuck for longer is left."""
 
 
 class CannotStart(Exception):
-    """Says why, and what to do."""
+    """The message says why, and what to do."""
 
 
 class Command:
@@ -35,7 +35,7 @@ class Command:
 
     @classmethod
     def start(cls, argv: Sequence[str], python: str, cwd: Path, environment: Mapping[str, str], log: int) -> Command:
-        """`log`: where it writes to; open to append, and the caller's. Raises CannotStart."""
+        """`log`: a descriptor for its output, open to append and owned by the caller. Raises CannotStart."""
         _become_subreaper()
         words = [python, *argv[1:]] if argv[0] == "python" else list(argv)
         try:
@@ -57,7 +57,7 @@ class Command:
         return cls(process, environment.get("MIZZEN_PROCESS_RUN", ""))
 
     def code(self) -> int | None:
-        """How it ended: killed by signal s is 128 + s. None while it runs."""
+        """The exit code; 128 + s if killed by signal s. None while it runs."""
         code = self._process.poll()
         self._reap()
         return 128 - code if code is not None and code < 0 else code
@@ -66,7 +66,7 @@ class Command:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """All of it, and what it left behind, also in groups and sessions of their own. Blocks until that is gone."""
+        """Kill it and all its leftover processes, also in other groups and sessions. Blocks until they are gone."""
         deadline = time.monotonic() + _LEFTOVERS
         self._signal(signal.SIGKILL)
         while left := [*self._family()]:
@@ -85,21 +85,21 @@ class Command:
             os.killpg(self.pid, number)
 
     def _reap(self) -> None:
-        """Orphans that ended: they are the runner's, which has no other children while a command runs."""
+        """Reap ended orphans: they are the runner's, which has no other children while a command runs."""
         if sys.platform != "linux":
             return
         with suppress(ChildProcessError):
             while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                if ended.si_pid == self.pid:  # whose code is asked for elsewhere
+                if ended.si_pid == self.pid:  # its code is read elsewhere
                     return
                 os.waitpid(ended.si_pid, os.WNOHANG)
 
     def _family(self) -> Iterator[int]:
-        """Living processes of this session, below this one, or with the word of this start in their environment; never
-        this one."""
+        """Yield live processes of this session, descendants of this process, and those with this start's marker in
+        their environment; never this process."""
         below = _below(os.getpid())
         mine, session = os.getpid(), os.getsid(0)
-        leads = session == mine  # else it is a terminal's, and others are in it, too
+        leads = session == mine  # else it is a terminal's session, with other processes in it
         word = f"MIZZEN_PROCESS_RUN={self._run}".encode() if self._run else None
         for entry in os.scandir(_PROC) if _PROC.is_dir() else ():
             if not entry.name.isdigit() or int(entry.name) == mine:
@@ -116,7 +116,7 @@ class Command:
 
 
 def _become_subreaper() -> None:
-    """Orphans below this process become its children instead of init's."""
+    """Make orphans below this process its children instead of init's."""
     if sys.platform == "linux":
         import ctypes
 
@@ -124,7 +124,7 @@ def _become_subreaper() -> None:
 
 
 def _below(pid: int) -> set[int]:
-    """All that descends from it."""
+    """Return all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir(_PROC) if _PROC.is_dir() else ():
         if entry.name.isdigit():
@@ -140,7 +140,7 @@ def _below(pid: int) -> set[int]:
 
 
 def _stat(pid: int) -> list[str]:
-    """Its state, then its parent's pid, and more. OSError."""
+    """Return its state, its parent's pid, and more. Raises OSError."""
     return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
 
 

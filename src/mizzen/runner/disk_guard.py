@@ -1,4 +1,4 @@
-"""A disk that gets full: a command is ended before the plane itself has no room left to say so."""
+"""Guarding against a full disk: a command is ended before the plane has no space left to report it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from mizzen.runner.checkpoints.entries import is_name
 
 
 def is_short(room: Room) -> bool:
-    """Is half of the way from where no files are taken to where nothing is gone?"""
+    """Return whether free space is below the midpoint of the `low` limit, where files are rejected, and the `critical`
+    one."""
     return bool(room.low) and room.free(room.folder) < (room.low + room.critical) // 2
 
 
 def discard_halves(folder: Path) -> None:
-    """What a command had begun to save when the disk was full is of no use to anybody, and most likely what filled it.
-    Notes about what is saved stay."""
+    """Delete partial checkpoints of a command that filled the disk: they are useless, and most likely what filled it.
+    Sidecar files stay."""
     for path in folder.glob("*") if folder.is_dir() else ():
         if is_name(path.name) or path.name.endswith(".meta.json"):
             continue

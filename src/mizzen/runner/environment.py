@@ -1,4 +1,4 @@
-"""What the environment of a command is: the training contract, and what others expect who train together. Pure."""
+"""The environment of a command: the training contract, and the variables of distributed frameworks. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ OURS = "MIZZEN_"
 PASSED_ON = frozenset({
     "MIZZEN_DATA_DIR", "MIZZEN_ENVIRONMENT", "MIZZEN_GPU_MEMORY", "MIZZEN_GPU_MEMORY_SHARE", "MIZZEN_MEMORY",
     "MIZZEN_THREADS",
-    # By these the supervisor knows the children of what it started.
+    # The supervisor recognizes the children of its processes by these.
     "MIZZEN_PROCESS_KEY", "MIZZEN_PROCESS_RUN",
 })  # fmt: skip
-"""Of our own variables, those that are for the command, too. The others may be secrets of the plane."""
+"""Mizzen's own variables that the command gets, too. The others may be secrets of the plane."""
 STORES = ("AWS_", "GOOGLE_", "AZURE_")
-"""How variables begin by which the plane may ask its store of blobs: not with whose right somebody's code should."""
+"""Prefixes of the plane's credentials for its blob store, which user code must not get."""
 LEADERS = ("chief", "master")
 _RANKED = (*LEADERS, "worker")
 _TENSORFLOW = {"master": "chief"}
@@ -27,7 +27,7 @@ _TENSORFLOW = {"master": "chief"}
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where the command finds things, and leaves them."""
+    """The folders for the command's inputs and outputs."""
 
     checkpoints: Path
     logs: Path
@@ -36,7 +36,7 @@ class Folders:
 
 
 def command_environment(task: Task, given: Mapping[str, str], folders: Folders, python: str) -> dict[str, str]:
-    """`given`: the runner's own. `python`: the interpreter that `python` shall be."""
+    """`given`: the runner's own environment. `python`: the interpreter that `python` must run."""
     inherited = {
         name: value
         for name, value in given.items()
@@ -55,7 +55,7 @@ def command_environment(task: Task, given: Mapping[str, str], folders: Folders, 
 
 
 def together(task: Task) -> dict[str, str]:
-    """What TensorFlow and PyTorch read to find the others. Nothing for one that is alone."""
+    """Return the variables by which TensorFlow and PyTorch find the other replicas; none for a single replica."""
     if not task.several:
         return {}
     found = {"TF_CONFIG": json.dumps(_tf_config(task))}
@@ -72,7 +72,7 @@ def together(task: Task) -> dict[str, str]:
 
 
 def _tf_config(task: Task) -> dict[str, object]:
-    """An evaluator stands aside: it is no part of the cluster, and knows it."""
+    """An evaluator is not part of the cluster, but knows it."""
     cluster = {_TENSORFLOW.get(type_, type_): list(hosts) for type_, hosts in task.cluster.items() if hosts}
     cluster.pop("evaluator", None)
     return {"cluster": cluster, "task": {"type": _TENSORFLOW.get(task.type, task.type), "index": task.index}}

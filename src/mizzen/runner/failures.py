@@ -1,4 +1,4 @@
-"""Why an attempt cannot go on, in the words of its exit record."""
+"""Why an attempt cannot continue, in the terms of its exit record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_ROOM = "the disk is full: delete something on it, then start the job again"
 
 class Failed(Exception):
     def __init__(self, reason: str, message: str, *, retry: bool = False) -> None:
-        """As `runs.records.Exit` has them."""
+        """The fields are those of `runs.records.Exit`."""
         super().__init__(message)
         self.reason = reason
         self.message = message
@@ -24,7 +24,7 @@ class Failed(Exception):
 
 
 def is_full(error: BaseException | None) -> bool:
-    """Is it a full disk that this error, or what it came from, speaks of?"""
+    """Return whether this error, or one of its causes, means a full disk."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:  # some are raised from themselves
         if isinstance(error, NoRoom) or (isinstance(error, OSError) and error.errno in _FULL):
@@ -35,14 +35,14 @@ def is_full(error: BaseException | None) -> bool:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Is it the store, the disk or the machine that has to get better, and not what it was about?"""
+    """Return whether the store, the disk or the machine must recover, rather than the input being wrong."""
     if isinstance(error, Unavailable | NoRoom) or is_full(error):
         return True
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
 def describe(error: BaseException) -> str:
-    """In one line: what is wrong, and then what to do, as somebody would say it."""
+    """Return one line: what is wrong, and then what to do, in plain language."""
     if isinstance(error, MizzenError) and error.hint:
         whole = str(error).removesuffix(f"\nhint: {error.hint}").rstrip(".;")
         return " ".join(f"{whole}; {error.hint}".split())[:1000]

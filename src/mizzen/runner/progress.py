@@ -1,4 +1,4 @@
-"""What the code says of itself in MIZZEN_PROGRESS: looked at now and then, and what it said before kept beside it."""
+"""The progress that the code reports in MIZZEN_PROGRESS: polled, with its history stored next to it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Progress
 
 MOST_LINES = 5000
-"""Then every other one goes: what is left tells the same, less finely."""
+"""At this number every other line is dropped: the rest shows the same, less finely."""
 MOST_HISTORY = 256 << 20
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -26,7 +26,7 @@ class ProgressReader:
         self.last: Progress | None = None
 
     def forget(self) -> None:
-        """What stands there now: an attempt before said it."""
+        """Ignore the present report: an earlier attempt wrote it."""
         self._seen = self._look()
 
     def look(self) -> None:
@@ -34,7 +34,7 @@ class ProgressReader:
         if seen == self._seen:
             return
         said = progress.read(self._place)
-        if said is None:  # half written, by somebody who does not rename: looked at again
+        if said is None:  # half written, by code that does not rename: read again later
             return
         self._seen, self.last = seen, said
         with suppress(OSError, ValueError):
@@ -55,7 +55,7 @@ class ProgressReader:
             new.write_bytes(b"".join(lines))
             new.rename(path)
             self._lines = len(lines)
-        # The code could have put a pipe in its place, which nobody reads.
+        # The code could have put a pipe in its place, which has no reader.
         handle = os.open(path, _APPEND, 0o644)
         with open(handle, "ab", buffering=0) as file:
             file.write(json.dumps(asdict(said)).encode() + b"\n")

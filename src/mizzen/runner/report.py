@@ -1,6 +1,6 @@
-"""What a runner tells the engine: its report, replaced now and then, and the exit record.
+"""The runner's messages to the engine: its report, replaced now and then, and the exit record.
 
-A disk that is full keeps neither: some room is reserved at the start, and given up for the record.
+A full disk prevents both: some space is reserved at the start, and released for the record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mizzen.runs.records import Exit, Phase, Report
 _EVERY = 1.0
 _RESERVED = 64 << 10
 _PATIENCE = 60.0
-"""Seconds that the exit record is tried for: nobody knows how the attempt ended before it is there."""
+"""Seconds for which writing the exit record is retried: without it, how the attempt ended is unknown."""
 
 
 class StatusReporter:
@@ -30,7 +30,7 @@ class StatusReporter:
         self._reserve = place.folder / ".reserve"
 
     def reserve(self) -> None:
-        """OSError."""
+        """Reserve disk space for the exit record. Raises OSError."""
         handle = os.open(self._reserve, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.pwrite(handle, b"\0" * _RESERVED, 0)
@@ -38,7 +38,7 @@ class StatusReporter:
             os.close(handle)
 
     def tell(self, phase: Phase, message: str = "", checkpoints: int = 0) -> None:
-        """At once when the phase changes, else not too often. What cannot be written now is so later."""
+        """Write the report: at once if the phase changes, else not too often. A failed write is retried later."""
         self._report = replace(self._report, phase=phase, message=message, checkpoints=checkpoints)
         now = time.monotonic()
         new_phase = self._written is None or self._written.phase != phase
@@ -53,11 +53,11 @@ class StatusReporter:
         self.tell("running")
 
     def went_on(self, started: float | None) -> None:
-        """Of a command that was started by a runner before this one."""
+        """Set the start time of a command that an earlier runner started."""
         self._report = replace(self._report, started=started)
 
     def end(self, exit_: Exit) -> None:
-        """Durable when this returns. OSError, when it cannot be however long it is tried."""
+        """Write the exit record; it is durable when this returns. Raises OSError if all retries fail."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             try:

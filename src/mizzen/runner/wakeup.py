@@ -1,4 +1,4 @@
-"""Signals, and threads that have ended, as something that can be waited for together with files."""
+"""Signals and ended threads as events that can be awaited together with files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 class WakeupPipe:
     def __init__(self) -> None:
-        """For the main thread. From now on TERM, INT and HUP only set `stop`."""
+        """Only for the main thread. From now on TERM, INT and HUP only set `stop`."""
         self._reading, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.stop = False
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
@@ -20,12 +20,12 @@ class WakeupPipe:
         signal.signal(signal.SIGCHLD, lambda *_: None)
 
     def ring(self) -> None:
-        """Ends a wait. From any thread."""
+        """End a wait. Callable from any thread."""
         with suppress(BlockingIOError):
             os.write(self._writing, b"\0")
 
     def wait(self, seconds: float, other: int | None = None) -> None:
-        """Until it rings, a signal comes or `other` can be read; no longer than so many seconds."""
+        """Wait until `ring`, a signal, or `other` is readable; at most this many seconds."""
         handles = [self._reading] if other is None else [self._reading, other]
         ready, _, _ = select.select(handles, [], [], seconds)
         if self._reading in ready:

@@ -1,5 +1,5 @@
-"""What training leaves on disk and in Blobs, and how it is read: folders, records, checkpoints, logs, scalars.
+"""Reading and writing the results of training on disk and in blobs: folders, records, checkpoints, logs, scalars.
 
-Runners write it; engine, controllers and server read it, while a job runs and long after. Standard library and blobs
-only: a runner has to start quickly. Not here: deciding anything (controllers/training) and running anything (runner).
+Runners write them; engine, controllers and server read them, while a job runs and long after. Only the standard library
+and blobs are imported: a runner must start quickly. Decisions are in controllers/training, execution in runner.
 """

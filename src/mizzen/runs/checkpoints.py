@@ -1,7 +1,7 @@
-"""Checkpoints: what they are, and the shelf they stand on.
+"""Checkpoints and their store.
 
-The files of a checkpoint are Blobs. It exists once its manifest does, a document of Blobs that is written last of all.
-Manifests belong to a version and outlive the job that made them.
+The files of a checkpoint are blobs. It exists once its manifest does, a blob document that is written last of all.
+Manifests belong to a version and outlive the job that wrote them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from mizzen.runs.records import File
 
 FOLDER = "checkpoints"
 ID = re.compile(r"[a-z0-9][-a-z0-9]{0,99}")
-"""What an id may be."""
+"""The pattern of a valid id."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
     id: str
-    """`<job>-<12 digits of a sha256>`, over its name, its content and when that was written: who publishes it twice
-    publishes one, and the same content that is saved again is another one."""
+    """`<job>-<12 digits of a sha256>`, over its name, its content and its write time. Publishing it twice gives one
+    checkpoint; the same content saved again is another one."""
     namespace: str
     model: str
     version: str
@@ -34,18 +34,20 @@ class Checkpoint:
     job: str
     job_uid: str
     name: str
-    """What the code called it."""
+    """The name that the code gave it."""
     files: tuple[File, ...]
     sha256: str
-    """Of its file, when it has only one; else over the paths and digests of its files. 64 hexadecimal digits."""
+    """The digest of its file, if it has only one; else over the paths and digests of its files. 64 hexadecimal
+    digits."""
     created: float
     """When its save was complete; seconds since 1970."""
     step: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     trusted: bool = False
-    """Whoever started the job may vouch for code, or somebody who may has: it may be unpickled."""
+    """Whether it may be unpickled: the user who started the job may trust code, or another user with that right trusted
+    it."""
     framework: str = ""
-    """What its files are, as far as they tell."""
+    """The framework of its files, if they show it."""
     entrypoint: str = ""
     """Which of its files to load."""
 
@@ -55,7 +57,7 @@ class Checkpoint:
 
     @property
     def order(self) -> tuple[float, int, str]:
-        """The newest is the largest."""
+        """Sort key: the newest is the largest."""
         return self.created, -1 if self.step is None else self.step, self.id
 
     def to_json(self) -> dict[str, Any]:
@@ -67,7 +69,7 @@ class Checkpoint:
 
 
 def digest_of(files: Iterable[File]) -> str:
-    """Of one file its own, as `sha256sum` tells it, wherever it stands."""
+    """Return the digest; for one file its own, as `sha256sum` prints it, whatever its path."""
     ordered = sorted(files, key=lambda file: file.path)
     if len(ordered) == 1:
         return ordered[0].digest.removeprefix("sha256:")
@@ -76,12 +78,12 @@ def digest_of(files: Iterable[File]) -> str:
 
 
 def checkpoint_id(job: str, name: str, sha256: str, written_ns: int) -> str:
-    """`written_ns`: when the last of its files was written, as the disk tells every runner."""
+    """`written_ns`: when the last of its files was written; the file system shows every runner the same."""
     return f"{job}-{hashlib.sha256(f'{name}:{sha256}:{written_ns}'.encode()).hexdigest()[:12]}"
 
 
 class Documents(Protocol):
-    """As `blobs.documents.Documents`. Blocking."""
+    """The interface of `blobs.documents.Documents`. Blocking."""
 
     def put(self, name: str, data: bytes, *, new: bool = False) -> bool: ...
     def get(self, name: str) -> bytes: ...
@@ -91,58 +93,59 @@ class Documents(Protocol):
 
 
 class CheckpointStore:
-    """Checkpoints by where they belong. Blocking; Unavailable when the store of blobs does not answer."""
+    """Stored checkpoints by namespace, model and version. Blocking; Unavailable if the blob store does not respond."""
 
     def __init__(self, documents: Documents) -> None:
         self._documents = documents
 
     def add(self, checkpoint: Checkpoint) -> bool:
-        """False when it is there already. The caller has put its files."""
+        """Add a checkpoint whose files the caller has stored; False if it already exists."""
         return self._documents.put(_name(checkpoint), json.dumps(checkpoint.to_json()).encode(), new=True)
 
     def vouch(self, checkpoint: Checkpoint) -> Checkpoint:
-        """It, trusted from now on."""
+        """Mark it as trusted, and return it."""
         trusted = checkpoint if checkpoint.trusted else replace(checkpoint, trusted=True)
         if trusted is not checkpoint:
             self._documents.put(_name(trusted), json.dumps(trusted.to_json()).encode())
         return trusted
 
     def find(self, namespace: str, model: str, version: str, id_: str) -> Checkpoint | None:
-        """By its id, which is safe to be anything."""
+        """Find by id; any text is safe as an id."""
         if not ID.fullmatch(id_):
             return None
         found = self._read_one(f"{FOLDER}/{namespace}/{model}/{version or UNVERSIONED}/{id_}.json")
         return found if found is not None and found.id == id_ else None
 
     def newest(self, namespace: str, model: str, version: str, version_uid: str = "") -> Checkpoint | None:
-        """Over all jobs of the version, however they ended: whose save was complete last."""
+        """Return the checkpoint saved last, over all jobs of the version, however they ended."""
         return next(iter(self.of_version(namespace, model, version, version_uid)), None)
 
     def of_version(self, namespace: str, model: str, version: str, version_uid: str = "") -> list[Checkpoint]:
-        """Newest first. With `version_uid`, without those of an earlier version of the same name."""
+        """List newest first. With `version_uid`, without those of an earlier version of the same name."""
         found = self._read(f"{FOLDER}/{namespace}/{model}/{version or UNVERSIONED}/")
         fitting = (each for each in found if not version_uid or each.version_uid in ("", version_uid))
         return sorted(fitting, key=lambda each: each.order, reverse=True)
 
     def of_job(self, namespace: str, model: str, version: str, job_uid: str) -> list[Checkpoint]:
-        """Newest first."""
+        """List newest first."""
         return [each for each in self.of_version(namespace, model, version) if each.job_uid == job_uid]
 
     def all(self, prefix: str = "") -> list[Checkpoint]:
-        """`prefix`: `<namespace>/`, `<namespace>/<model>/` or `<namespace>/<model>/<version>/`."""
+        """List all checkpoints. `prefix`: `<namespace>/`, `<namespace>/<model>/` or
+        `<namespace>/<model>/<version>/`."""
         return self._read(f"{FOLDER}/{prefix}")
 
     def count(self, namespace: str, model: str, version: str = "") -> int:
-        """Of a version, or of all of a model. None of them is read for it."""
+        """Count those of a version, or of a whole model, without reading them."""
         within = f"{version}/" if version else ""
         return len(self._names(f"{FOLDER}/{namespace}/{model}/{within}"))
 
     def remove(self, checkpoint: Checkpoint) -> bool:
-        """Its files go once nothing names them any more."""
+        """Remove it. Its files are removed once nothing refers to them."""
         return self._documents.delete(_name(checkpoint))
 
     def uri(self, checkpoint: Checkpoint) -> str:
-        """Where its manifest is."""
+        """Return the address of its manifest."""
         return self._documents.uri(_name(checkpoint))
 
     def _read(self, prefix: str) -> list[Checkpoint]:
@@ -152,13 +155,13 @@ class CheckpointStore:
     def _names(self, prefix: str) -> list[str]:
         try:
             return self._documents.names(prefix)
-        except Invalid:  # stored specs may come from anywhere: what can be no version has nothing here
+        except Invalid:  # stored specs may have any origin: an invalid version has no checkpoints
             return []
 
     def _read_one(self, name: str) -> Checkpoint | None:
         try:
             return Checkpoint.from_json(json.loads(self._documents.get(name)))
-        except (NotFound, Invalid, ValueError, TypeError, KeyError):  # not there, removed meanwhile, or none of ours
+        except (NotFound, Invalid, ValueError, TypeError, KeyError):  # absent, removed meanwhile, or not a manifest
             return None
 
 

@@ -1,6 +1,6 @@
-"""Logs in Blobs: in segments while they are written, and whole once an attempt is over.
+"""Logs in blobs: in segments while they are written, and whole once an attempt is over.
 
-A document says which segments there are. Together they are the log from its first byte, as far as they go.
+A document lists the segments. Together they are the log from its first byte, as far as they go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mizzen.runs.records import Task
 
 FOLDER = "logs"
 SEGMENT = 16 << 20
-"""Bytes that are put away together while the command runs."""
+"""Bytes of one segment while the command runs."""
 
 
 class Blob(Protocol):
@@ -35,7 +35,7 @@ class Readable(Protocol):
 
 
 class Blobs(Protocol):
-    """As `blobs.files.FileBlobs`. Blocking."""
+    """The interface of `blobs.file_store.FileBlobs`. Blocking."""
 
     def put(self, source: Readable) -> Blob: ...
     def path(self, digest: str) -> Path: ...
@@ -49,13 +49,13 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """What is kept of the log of one attempt."""
+    """The stored part of one attempt's log."""
 
     segments: tuple[Segment, ...]
     times: str
-    """Digest of its times; empty while it goes on."""
+    """Digest of its times; empty while the log still grows."""
     complete: bool
-    """All that it will ever hold, as far as is known: one that was stopped may go on."""
+    """The log is complete, as far as known: a stopped attempt may continue."""
     namespace: str
     model: str
     version: str
@@ -75,7 +75,7 @@ def name_of(job_uid: str, replica: str, attempt: int) -> str:
 
 
 def read(documents: Documents, name: str) -> StoredLog | None:
-    """None when there is none that can be read."""
+    """Read the document; None if there is no valid one."""
     try:
         data = json.loads(documents.get(name))
         segments = tuple(Segment(**segment) for segment in data["segments"])
@@ -85,7 +85,7 @@ def read(documents: Documents, name: str) -> StoredLog | None:
 
 
 def list_logs(documents: Documents, job_uid: str) -> Iterator[tuple[str, int]]:
-    """Replica and attempt of all logs of a job of which something is kept."""
+    """Yield replica and attempt of all stored logs of a job."""
     for name in documents.names(f"{FOLDER}/{job_uid}/"):
         *_, replica, file = name.split("/")
         attempt = file.removesuffix(".json")
@@ -94,20 +94,20 @@ def list_logs(documents: Documents, job_uid: str) -> Iterator[tuple[str, int]]:
 
 
 class Keeping:
-    """Puts away the log of one attempt. What fails may be tried again: nothing is put twice, and nothing left out.
+    """Stores the log of one attempt. Failures may be retried: nothing is stored twice or left out.
 
-    Blocking. Unavailable, NoRoom: as Blobs say. OSError for a log that cannot be read.
+    Blocking. Raises Unavailable and NoRoom as blobs do, and OSError for a log that cannot be read.
     """
 
     def __init__(self, blobs: Blobs, documents: Documents, place: ReplicaPlace, task: Task, attempt: int) -> None:
-        """`attempt`: that of the task, or one before it, of which somebody left the log here."""
+        """`attempt`: that of the task, or an earlier one whose log is still here."""
         self._blobs = blobs
         self._documents = documents
         self._log, self._times = place.log(attempt), place.times(attempt)
         self._name = name_of(task.job_uid, task.replica, attempt)
         none = StoredLog((), "", False, task.namespace, task.model, task.version, task.version_uid, task.job)
         self._kept = read(documents, self._name) or none
-        if self._log.exists() and _size(self._log) < self._kept.size:  # begun anew, on another disk
+        if self._log.exists() and _size(self._log) < self._kept.size:  # started from the beginning, on another disk
             self._kept = none
 
     @property
@@ -115,7 +115,7 @@ class Keeping:
         return self._kept.complete and self._kept.size >= _size(self._log)
 
     def restore(self) -> None:
-        """The log as it was, where it is gone: what comes is appended to it."""
+        """Restore a missing log from the store: new output is appended to it."""
         if self._log.exists() or not self._kept.segments:
             return
         new = self._log.with_name(f".{self._log.name}.tmp")
@@ -129,16 +129,16 @@ class Keeping:
         new.rename(self._log)
 
     def due(self, size: int) -> bool:
-        """Is there a whole segment to put, of a log of this size?"""
+        """Return whether a log of this size has a whole segment to store."""
         return size - self._kept.size >= SEGMENT
 
     def advance(self, size: int) -> None:
-        """All whole segments up to this size."""
+        """Store all whole segments up to this size."""
         while self.due(size):
             self._put(SEGMENT)
 
     def finish(self) -> None:
-        """All of it. What is put of a log that goes on later stays put."""
+        """Store all of it. The stored part stays valid if the log continues later."""
         if self.complete:
             return
         while (left := _size(self._log) - self._kept.size) > 0:
@@ -150,7 +150,7 @@ class Keeping:
         self._write(replace(self._kept, times=times, complete=True))
 
     def drop(self) -> None:
-        """The files here, once all of it is kept. Readers that have opened them read on."""
+        """Delete the local files, once everything is stored. Readers that have them open can continue."""
         if self.complete:
             self._log.unlink(missing_ok=True)  # first: a log without its times would be read without them
             self._times.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ class Keeping:
 
 
 class _Part:
-    """Some bytes of a file that grows."""
+    """A byte range of a growing file."""
 
     def __init__(self, handle: int, start: int, size: int) -> None:
         self._handle = handle

@@ -1,6 +1,6 @@
-"""When a log had grown how far: records of a time and a size, beside the log, so that several can be read as one.
+"""Records of when a log reached which size, next to the log, so that several logs can be merged by time.
 
-What stands in a log up to that size was there by that time. Neither ever goes back from one record to the next.
+The log's content up to that size was there by that time. Neither value ever decreases from one record to the next.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ class Mark:
 
 
 class TimesFile:
-    """Appended to by one runner. A record that a full disk cut short is cut off when the next one is written."""
+    """Appended to by one runner. A record truncated by a full disk is removed when the next one is written."""
 
     def __init__(self, path: Path) -> None:
-        """OSError."""
+        """Raises OSError."""
         self._handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._end = os.fstat(self._handle).st_size // RECORD.size * RECORD.size
         self.last = _mark(self._handle, self._end // RECORD.size - 1) if self._end else Mark(0.0, 0)
 
     def note(self, time: float, size: int) -> None:
-        """Nothing happens when it has not grown. OSError."""
+        """Add a record, unless the log has not grown. Raises OSError."""
         if size <= self.last.size:
             return
         mark = Mark(max(time, self.last.time), size)
@@ -44,10 +44,10 @@ class TimesFile:
 
 
 class Times:
-    """Read while they are written, at any place. `handle` is the caller's."""
+    """Random access to records while they are written. `handle` is the caller's."""
 
     def __init__(self, handle: int | None) -> None:
-        """None: nothing is known."""
+        """None: no times are known."""
         self._handle = handle
 
     def __len__(self) -> int:
@@ -59,11 +59,11 @@ class Times:
         return _mark(self._handle, index)
 
     def first_after(self, time: float) -> int:
-        """The first record that is not older; as many as there are, when all are."""
+        """Return the index of the first record that is not older; the number of records if all are."""
         return self._first(lambda mark: mark.time >= time)
 
     def first_beyond(self, size: int) -> int:
-        """The first record of more than so many bytes."""
+        """Return the index of the first record of more than this many bytes."""
         return self._first(lambda mark: mark.size > size)
 
     def _first(self, holds: Callable[[Mark], bool]) -> int:

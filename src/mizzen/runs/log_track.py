@@ -1,6 +1,6 @@
-"""The log of one attempt, and when what was printed: in files that grow, or in Blobs.
+"""The log of one attempt with its times: in growing files, or in blobs.
 
-It is given in whole lines. One that is longer than `LONGEST`, or has no end at all, is given in pieces of that size.
+It is read in whole lines. A line longer than `LONGEST`, or without an end, is split into chunks of that size.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mizzen.runs.log_times import Mark, Times
 from mizzen.runs.paths import JobPlace
 
 LONGEST = 1 << 16
-"""Bytes of a line; also what is read at once."""
+"""Maximum bytes of a line; also the size of one read."""
 _UNTOLD = 2.0
-"""Seconds after which a log is taken to have grown without anybody telling: its runner is gone."""
+"""Seconds after which a log may have grown without a record: its runner is gone."""
 
 
 class Content(Protocol):
@@ -36,14 +36,14 @@ class Track:
         self._closing = closing
         self._at = 0
         self._mark = Mark(0.0, 0)
-        """Up to where it may be read, and by when that was there."""
+        """How far it may be read, and by when that was there."""
         self._index = 0
         self._line = b""
-        """The beginning of a line whose end has not come."""
+        """The beginning of a line whose end has not been read yet."""
 
     @property
     def given(self) -> int:
-        """Bytes up to which all lines were given."""
+        """Bytes up to which all lines were returned."""
         return self._at - len(self._line)
 
     def size(self) -> int:
@@ -53,13 +53,13 @@ class Track:
         self._closing.close()
 
     def go_to(self, offset: int) -> None:
-        """To the beginning of the line that holds this byte."""
+        """Seek to the beginning of the line that holds this byte."""
         self._at, self._line = self._line_start(offset), b""
         self._index = self._times.first_beyond(self._at)
         self._mark = self._times[self._index - 1] if self._index else Mark(0.0, 0)
 
     def first_since(self, time: float) -> int:
-        """The first byte that was not there yet; the size, when all were."""
+        """Return the first byte that was not there by this time; the size, if all were."""
         index = self._times.first_after(time)
         if index < len(self._times):
             return self._times[index - 1].size if index else 0
@@ -67,7 +67,7 @@ class Track:
         return told if self._content.last_change() >= time else self._content.size()
 
     def head(self, live: bool, now: float) -> float | None:
-        """By when its next byte was there; None: there is none, or it is not known yet and will be."""
+        """Return by when its next byte was there; None: there is none, or its time is not known yet."""
         while self._at >= self._mark.size:
             following = self._following(live, now)
             if following is None:
@@ -76,14 +76,14 @@ class Track:
         return self._mark.time
 
     def take(self, until: float, live: bool, now: float) -> bytes:
-        """Whole lines of what was there by `until`, as far as the next piece goes. May be empty."""
+        """Return whole lines of the content up to the time `until`, within the next chunk. May be empty."""
         while self._mark.size - self._at < LONGEST:
             following = self._following(live, now, until)
             if following is None:
                 break
             self._mark = max(self._mark, following, key=lambda mark: mark.size)
         data = self._content.read(self._at, min(self._mark.size - self._at, LONGEST))
-        if not data:  # cut by somebody: there is nothing more to be had of it
+        if not data:  # the file was truncated: there is nothing more to read
             self._at = self._mark.size
         self._at += len(data)
         return self._lines(data)
@@ -93,8 +93,8 @@ class Track:
         return rest + b"\n" if rest else b""
 
     def backwards(self, begin: int) -> Iterator[tuple[float, int, int]]:
-        """Pieces from the end back to `begin`: by when they were there, where they start, and how many lines end in
-        them. A piece without any end is one line, as it is given."""
+        """Yield chunks from the end back to `begin`: their time, start, and number of line ends. A chunk without a line
+        end is one line, as when reading forward."""
         at = end = self._content.size()
         index = len(self._times)
         mark = self._times[index - 1] if index else Mark(0.0, 0)
@@ -111,7 +111,7 @@ class Track:
             at = start
 
     def _following(self, live: bool, now: float, until: float = float("inf")) -> Mark | None:
-        """The next record, if it is not later than `until`."""
+        """Return the next record, if it is not later than `until`."""
         if self._index < len(self._times):
             found = self._times[self._index]
             if found.time > until:
@@ -142,12 +142,12 @@ class Track:
 
 
 def open_track(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
-    """None when nothing is there. Unavailable."""
+    """Open the log; None if there is none. Raises Unavailable."""
     place = job.replica(replica)
     with ExitStack() as closing:
         times = None
         try:
-            # In this order: who removes them removes the log first.
+            # In this order: the log is removed before its times.
             with suppress(FileNotFoundError):
                 times = closing.enter_context(place.times(attempt).open("rb", buffering=0)).fileno()
             log = closing.enter_context(place.log(attempt).open("rb", buffering=0)).fileno()
@@ -189,11 +189,11 @@ class _Put:
         return self._kept.size
 
     def last_change(self) -> float:
-        """As far as it is known, when the last of it was there."""
+        """Return when its last byte was there, as far as known."""
         return self._times[len(self._times) - 1].time if len(self._times) else 0.0
 
     def read(self, offset: int, size: int) -> bytes:
-        """NotFound for a segment that is gone; Unavailable."""
+        """Read bytes. Raises NotFound for a segment that is gone; Unavailable."""
         data = b""
         for segment in self._kept.segments:
             if size > len(data) and offset < segment.size:

@@ -1,7 +1,7 @@
-"""What a job set printed: the logs of all its replicas and attempts as one, in the order of time, past and coming.
+"""The log of a job set: the logs of all its replicas and attempts merged by time, past and future.
 
-Read from the files that the commands write to, and from Blobs where those are gone. However long a log is, however
-slow whoever reads it, little of it is in memory: a block, and of each replica the beginning of a line.
+It is read from the files that the commands write to, and from blobs where those are gone. However long a log or slow a
+reader, little of it is in memory: one block, and the beginning of a line for each replica.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mizzen.runs.log_track import Track, open_track
 from mizzen.runs.paths import JobPlace
 
 BLOCK = 1 << 18
-"""Bytes, about, that are given at once."""
+"""Approximate bytes of one block."""
 SETTLED = 0.5
-"""Seconds after which no runner will tell of anything older: until then what comes is held back, to keep the order."""
+"""Seconds after which no runner will report anything older: until then new lines are held back, to keep the order."""
 _LOOK_EVERY = 0.2
 _ASK_EVERY = 25
-"""Looks at the folder for each one at the documents."""
+"""Number of checks of the folder per check of the documents."""
 
 
 async def lines(
@@ -40,18 +40,19 @@ async def lines(
     follow: Callable[[], bool] = lambda: False,
     places: dict[str, str] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Blocks of whole lines, each after `[worker-0] `; then, while `follow` says so, what comes, as it comes.
+    """Yield blocks of whole lines, each after `[worker-0] `; then, while `follow` returns True, new lines as they
+    arrive.
 
-    `replicas`: only these. `tail`: the last so many lines of all. `since`: what was printed from then on. `places`: how
-    far each replica was read, kept up to date as blocks are given; handed in again, reading goes on there.
+    `replicas`: only these. `tail`: only the last lines, over all replicas. `since`: only output from then on. `places`:
+    the position in each replica's log, updated with each block; passed in again, reading continues there.
     """
-    # Who goes away waits for its thread: files that are read must not be closed.
+    # A cancelled reader waits for its thread: files must not be closed while they are read.
     reading = await in_thread(
         lambda _: Reading(documents, blobs, job, replicas=replicas, tail=tail, since=since, places=places)
     )
     try:
         while True:
-            going_on = follow()  # asked before reading: what was printed until the end is read, too
+            going_on = follow()  # checked before reading, so that output up to the end is read, too
             await in_thread(lambda _, live: reading.look(live=live), going_on)
             while block := await in_thread(lambda _, live: reading.more(live=live), going_on):
                 if places is not None:
@@ -86,18 +87,19 @@ class Reading:
         self._threads: dict[str, _Thread] = {}
         self._looks = 0
         self._skip = 0
-        """Lines that were counted and are more than was asked for."""
+        """Surplus lines that were counted but not requested."""
         self._look(at=places or {})
         if tail is not None and not places:
             self._skip = _to_last(list(self._threads.values()), tail)
 
     def look(self, *, live: bool) -> None:
-        """For replicas and attempts that have come since."""
+        """Look for new replicas and attempts."""
         self._looks += 1
         self._look(documents=not live or self._looks % _ASK_EVERY == 0)
 
     def more(self, *, live: bool) -> bytes:
-        """The next lines; empty when there are no more for now. `live`: more will come, and order is waited for."""
+        """Return the next lines; empty if there are none for now. `live`: more will come, so lines wait for their
+        order."""
         now = time.time()
         until = now - SETTLED if live and len(self._threads) > 1 else float("inf")
         block = bytearray()
@@ -108,7 +110,7 @@ class Reading:
             if not heads or heads[0][0] > until:
                 break
             name, bound = heads[0][1], until
-            if len(heads) > 1:  # at the same time, the order is that of the names: also when it is read from the end
+            if len(heads) > 1:  # at equal times, names decide the order, also when read from the end
                 when, other = heads[1]
                 bound = min(until, when if name < other else math.nextafter(when, -math.inf))
             block += self._without_skipped(self._threads[name].take(bound, live, now))
@@ -130,7 +132,7 @@ class Reading:
             numbers = (path.name.removesuffix(".log") for path in place.folder.glob("*.log"))
             found.update((place.name, int(number)) for number in numbers if number.isdecimal())
         if documents:
-            with suppress(Unavailable):  # what is here is read all the same
+            with suppress(Unavailable):  # local files are still read
                 found.update(log_segments.list_logs(self._documents, self._job.uid))
         for name, attempt in sorted(found):
             if self._wanted is not None and name not in self._wanted:
@@ -161,12 +163,12 @@ class _Thread:
         attempt, _, offset = at.partition(":")
         self._begin: tuple[int, int] | None = (int(attempt), int(offset)) if offset else None
         self._attempts: list[int] = []
-        """Those to be read after the present one."""
+        """Attempts to read after the present one."""
         self._known: set[int] = set()
         self._attempt = -1
         self._track: Track | None = None
         self._left = b""
-        """A last line without an end, of an attempt that was followed by another."""
+        """A last line without an end, of an attempt that another one followed."""
 
     def know(self, attempt: int) -> None:
         if attempt not in self._known:
@@ -175,13 +177,13 @@ class _Thread:
                 self._attempts = sorted((*self._attempts, attempt))
 
     def begin(self, attempt: int, offset: int) -> None:
-        """Go on there; what is before is not read."""
+        """Continue at this position; earlier content is not read."""
         self.close()
         self._begin = attempt, offset
         self._attempts = sorted(each for each in self._known if each >= attempt)
 
     def head(self, live: bool, now: float) -> float | None:
-        """By when its next bytes were there; None: there are none for now."""
+        """Return by when its next bytes were there; None: there are none for now."""
         while True:
             if self._track is not None and (found := self._track.head(live and not self._attempts, now)) is not None:
                 return found
@@ -191,18 +193,18 @@ class _Thread:
                 return None
 
     def take(self, until: float, live: bool, now: float) -> bytes:
-        """Whole lines of what was there by that time, or of the beginning of it. May be empty."""
+        """Return whole lines of the content up to that time, or of its beginning. May be empty."""
         assert self._track is not None
         left, self._left = self._left, b""
         return self._mark(left + self._track.take(until, live and not self._attempts, now))
 
     def rest(self) -> bytes:
-        """A last line without an end, given one."""
+        """Return a last line without an end, with one added."""
         left, self._left = self._left, b""
         return self._mark(left + (self._track.rest() if self._track is not None else b""))
 
     def backwards(self) -> Iterator[tuple[float, int, int, int]]:
-        """From the end: by when, of which attempt, from which byte on, and how many lines end there."""
+        """Yield from the end: time, attempt, start byte, and number of line ends."""
         for attempt in sorted(self._known, reverse=True):
             track = self._open(self.name, attempt)
             if track is None:
@@ -215,7 +217,7 @@ class _Thread:
                 track.close()
 
     def end(self) -> tuple[int, int]:
-        """Behind all that there is now."""
+        """Return the position after all present content."""
         attempt = max(self._known)
         track = self._open(self.name, attempt)
         if track is None:
@@ -233,7 +235,7 @@ class _Thread:
             self._track = None
 
     def _next(self) -> bool:
-        """Opens the next attempt. False when there is none."""
+        """Open the next attempt. False if there is none."""
         while self._attempts:
             attempt = self._attempts.pop(0)
             track = self._open(self.name, attempt)
@@ -257,7 +259,7 @@ class _Thread:
 
 
 def _to_last(threads: list[_Thread], count: int) -> int:
-    """Makes all of them begin where the last `count` lines of all do; says how many lines too many that are."""
+    """Make all of them begin where the last `count` lines of all do; return the number of surplus lines."""
     begins = {thread.name: thread.end() for thread in threads}
     pieces = {thread.name: thread.backwards() for thread in threads}
     heads = {name: piece for name, found in pieces.items() if (piece := next(found, None)) is not None}

@@ -1,23 +1,23 @@
-"""Where the files of job sets lie.
+"""Paths of the files of job sets.
 
 <data_dir>/training/<uid of the job>/
-    checkpoints/              MIZZEN_CHECKPOINT_DIR of all replicas: a restarted one finds what was saved before
-    dataset/                  MIZZEN_DATASET_DIR, unless the dataset is a path of this machine
+    checkpoints/              MIZZEN_CHECKPOINT_DIR of all replicas: a restarted one finds earlier checkpoints
+    dataset/                  MIZZEN_DATASET_DIR, unless the dataset is a local path
     replicas/<replica>/       `worker-0`, `chief-0`, …
-        task.json             what its runner has to do; the engine writes it
-        report.json           what its runner does just now
+        task.json             the task of its runner; the engine writes it
+        report.json           the present activity of its runner
         progress.json         MIZZEN_PROGRESS, written by the code
-        progress.jsonl        what it said before, a line each
-        <attempt>.log         what the command printed; it writes there itself, so nobody's death loses a line
-        <attempt>.times       when the log had grown how far (`times.py`)
+        progress.jsonl        earlier reports, a line each
+        <attempt>.log         the command's output; it writes there itself, so a killed process loses no line
+        <attempt>.times       when the log reached which size (`log_times.py`)
         <attempt>.begun       its command was started
-        <attempt>.stopped     it was told to stop, and did: it goes on when the same attempt is asked for again
-        <attempt>.lost        its runner was killed: one more puts away what the command saved, and runs it no more
+        <attempt>.stopped     it stopped on request: it continues when the same attempt is started again
+        <attempt>.lost        its runner was killed: another stores the command's results, and does not run it
         <attempt>.exit.json   how it ended by itself; written last of all
 <data_dir>/events/<namespace>/<model>/<version, or `unversioned`>/<job>[/<replica>]
-                              MIZZEN_LOG_DIR: event files, `metrics.jsonl`; with the replica when there are several
+                              MIZZEN_LOG_DIR: event files, `metrics.jsonl`; with the replica if there are several
 <data_dir>/work/<uid of the workload>/code/
-                              the version's files; where the command runs
+                              the version's files; the command's working folder
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class JobPlace:
         return ReplicaPlace(self.folder / "replicas" / name)
 
     def replicas(self) -> list[ReplicaPlace]:
-        """Those that ever ran, by name."""
+        """List the replicas that ever ran, by name."""
         return [ReplicaPlace(folder) for folder in sorted((self.folder / "replicas").glob("*")) if folder.is_dir()]
 
 
@@ -103,5 +103,5 @@ def events_of_model(data_dir: Path, namespace: str, model: str) -> Path:
 
 
 def events(data_dir: Path, *, namespace: str, model: str, version: str, job: str, replica: str = "") -> Path:
-    """`replica` is given when the job has several."""
+    """`replica` is set if the job has several."""
     return events_of_model(data_dir, namespace, model) / (version or UNVERSIONED) / job / replica

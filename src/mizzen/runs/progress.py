@@ -1,6 +1,6 @@
-"""What the code of a job set reports of itself, read from disk while it runs: how far it is, and how long it will take.
+"""The progress that a job set's code reports, read from disk while it runs: steps, metrics and remaining time.
 
-It is other people's JSON: what makes no sense is left out, and nothing of it is believed to be small.
+User code wrote this JSON: invalid parts are left out, and every size is limited.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Progress
 
 MOST_BYTES = 256 * 1024
-"""Of one report."""
+"""Maximum bytes of one report."""
 MOST_METRICS = 100
 LONGEST_NAME, LONGEST_MESSAGE = 200, 1000
 MOST_HISTORY = 4 << 20
-"""Bytes of what was said before that are looked at, from the end."""
+"""Bytes of the history that are read, from the end."""
 
 
 def read(place: ReplicaPlace) -> Progress | None:
-    """The last report; None when there is none that can be read."""
+    """Return the last report; None if there is no valid one."""
     try:
         content, written = safe_read.small(place.progress, MOST_BYTES)
         data = json.loads(content)
@@ -34,7 +34,7 @@ def read(place: ReplicaPlace) -> Progress | None:
 
 
 def parse(data: Mapping[str, Any], written: float) -> Progress:
-    """`written`: when, for a report that does not say it."""
+    """`written`: the time for a report without one."""
     message, time = data.get("message"), _number(data.get("time"))
     return Progress(
         step=count(data.get("step")),
@@ -46,20 +46,20 @@ def parse(data: Mapping[str, Any], written: float) -> Progress:
 
 
 def numbers(given: Any) -> dict[str, float]:
-    """Of what was told, whatever is a number; not too many of them."""
+    """Return the metrics that are numbers, up to a limit."""
     pairs = list(given.items())[:MOST_METRICS] if isinstance(given, dict) else []
     return {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
 
 
 def count(value: Any) -> int | None:
-    """A step, if it is one."""
+    """Return a valid step, or None."""
     number = _number(value)
     return int(number) if number is not None and abs(number) < 2**63 else None
 
 
 def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | None:
-    """Seconds until `total` is reached at the pace so far: since the code last began to count, as what it said before
-    tells; else since `started`. None when nobody can know."""
+    """Return the seconds until `total` is reached at the present pace. The pace counts since the code last began
+    counting, according to its history; else since `started`. None if unknown."""
     if now.step is None or now.total is None or now.total <= now.step:
         return None
     step, time = _beginning(place.past_progress, now) or (0, started)
@@ -69,7 +69,7 @@ def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | No
 
 
 def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
-    """Step and time of the first report after which steps only grew: a restarted job counts some of them again."""
+    """Return step and time of the first report after which steps only grew: a restarted job repeats some of them."""
     found: tuple[int, float] | None = None
     last = -1
     for line in _lines(past):

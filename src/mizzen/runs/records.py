@@ -1,4 +1,4 @@
-"""What runners are told, and what they tell: plain data, as JSON in files that are replaced whole."""
+"""The records between engine and runners: plain data, as JSON in files that are replaced atomically."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Any, Literal, Self
 from mizzen.runs import safe_read
 
 MOST_BYTES = 64 << 20
-"""Of one record."""
+"""Maximum bytes of one record."""
 Phase = Literal["fetching", "running", "keeping"]
-"""Of a runner: it brings code and data, the command runs, it puts away what the command left."""
+"""The phases of a runner: it fetches code and data, runs the command, and stores the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,42 +27,42 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One attempt of one replica: all that its runner needs to know. Secrets are in the runner's environment."""
+    """One attempt of one replica: everything its runner needs to know. Secrets are in the runner's environment."""
 
     namespace: str
     model: str
     version: str
-    """Empty: the job has a command and no version."""
+    """Empty: the job has a command without a version."""
     version_uid: str
     job: str
     job_uid: str
     replica: str
     """`<type in lower case>-<index>`."""
     attempt: int
-    """Counted from 0 over the whole life of the job; a suspended and resumed job goes on with the next one."""
+    """Counted from 0 over the whole life of the job; a resumed job continues with the next one."""
     command: tuple[str, ...]
     files: tuple[File, ...] = ()
-    """The version's code and parameters, in Blobs."""
+    """The version's code and parameters, in blobs."""
     git: Mapping[str, str] | None = None
-    """`repo` and `commit`, for a version whose code is in no files."""
+    """`repo` and `commit`, for a version whose code is not in files."""
     dataset: Mapping[str, Any] | None = None
-    """As the job's spec says it: s3, http or path."""
+    """As in the job's spec: s3, http or path."""
     hyperparameters: Mapping[str, Any] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
-    """For the command."""
+    """Variables for the command."""
     secret_names: tuple[str, ...] = ()
-    """Variables of the runner's own environment that are for the command, too."""
+    """Variables of the runner's own environment that the command gets, too."""
     cluster: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """host:port of every replica by type in lower case, in the order of their indices."""
+    """host:port of every replica by lower-case type, in the order of their indices."""
     framework: str = ""
     trusted: bool = False
-    """Whether what the job saves may be unpickled when it is served."""
+    """Whether the job's checkpoints may be unpickled when they are served."""
     working_dir: str = ""
-    """Where the command runs, when not in the version's folder."""
+    """The command's working folder, if not the version's folder."""
     grace: float = 10.0
     """Seconds between TERM and KILL."""
     keep_seconds: float = 600.0
-    """How long a store of blobs that does not answer is waited for at the end."""
+    """How long to wait at the end for an unresponsive blob store."""
 
     @property
     def type(self) -> str:
@@ -92,18 +92,18 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a runner does just now."""
+    """The present activity of a runner."""
 
     attempt: int
     phase: Phase
     message: str = ""
-    """How far it is, or what it waits for."""
+    """Its progress, or what it waits for."""
     pid: int | None = None
-    """Of the command."""
+    """The command's process id."""
     started: float | None = None
     """When the command was first started in this attempt; seconds since 1970."""
     checkpoints: int = 0
-    """Kept so far by this runner."""
+    """Number of checkpoints stored so far by this runner."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -115,22 +115,22 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How an attempt ended by itself: the truth of it, whatever the process that was watched reports."""
+    """How an attempt ended by itself: authoritative, whatever the watched process reports."""
 
     attempt: int
     code: int
-    """Of the command; killed by signal s is 128 + s. Of an attempt whose command never ran: 1."""
+    """The command's exit code; 128 + s if killed by signal s. 1 if the command never ran."""
     reason: str = ""
     """Empty: the command ended, and `code` says how. Else one of `EXIT_REASONS`."""
     message: str = ""
-    """In our own words: what it was, and what to do about it. Whoever may read the job may read them."""
+    """Mizzen's own explanation and advice. Everyone who may read the job may read it."""
     started: float | None = None
-    """When the command was; None: it never was."""
+    """When the command was started; None: it never was."""
     ended: float = 0.0
     retry: bool = False
-    """The command never ran, or something else than it failed, and another attempt may do better."""
+    """Whether another attempt may succeed: the command never ran, or something else failed."""
     last_lines: str = ""
-    """That the command printed, when it ended badly. For those only who may read the job's log."""
+    """The last output of a command that failed. Only for users who may read the job's log."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -171,7 +171,7 @@ class Progress:
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
-    """Whole or not at all, and on disk when this returns. OSError."""
+    """Write atomically; the file is on disk when this returns. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -186,7 +186,7 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """None when it is not there, or is none of ours: code that runs beside it may have put anything there."""
+    """Return the record; None if absent or invalid: the user's code may have written anything there."""
     try:
         data = json.loads(safe_read.small(path, MOST_BYTES)[0])
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Small files that others write, perhaps with ill will: never followed elsewhere, never waited for, never large."""
+"""Safe reads of small files from untrusted writers: no links followed, no blocking, no large files."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 
 class NoFile(OSError):
-    """There is something else in its place: a pipe, a device, a folder."""
+    """The path is not a regular file but a pipe, a device or a folder."""
 
 
 def open_regular_file(path: Path) -> io.FileIO:
-    """To read. A link could name anything, and a pipe would block whoever opens it: NoFile, or OSError."""
+    """Open a file to read. A link could name anything, and a pipe would block the reader: NoFile, or OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
@@ -22,7 +22,7 @@ def open_regular_file(path: Path) -> io.FileIO:
 
 
 def small(path: Path, most: int) -> tuple[bytes, float]:
-    """All of it, and when it was written. OSError; ValueError when there are more than `most` bytes."""
+    """Return the content, and when it was written. Raises OSError; ValueError if there are more than `most` bytes."""
     with open_regular_file(path) as file:
         found = os.fstat(file.fileno())
         data = bytearray()

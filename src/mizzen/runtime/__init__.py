@@ -1,10 +1,10 @@
-"""The small process that holds one model and answers frames: what runs in the user's environment.
+"""The runtime: a small process that holds one model and answers frames in the user's environment.
 
-Here: loading a model, merging requests into calls of it, the frame server.
-Not here: HTTP, the store, anything of the plane. Of ours it imports `mizzen.protocol` and the table `mizzen.frameworks`
-only, beside that numpy and the standard library: it must start fast and live beside whatever the user installed.
+It loads a model, merges requests into calls of it, and serves frames. It knows nothing of HTTP, the store or the rest
+of the plane. Of Mizzen it imports only `mizzen.protocol` and the table `mizzen.frameworks`; besides, numpy and the
+standard library. It must start fast and coexist with whatever packages the user installed.
 
-`callers()` is for models in Python: whose rows they are called with.
+`callers()` tells models in Python whose rows they are called with.
 """
 
 from __future__ import annotations

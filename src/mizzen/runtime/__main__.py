@@ -1,4 +1,4 @@
-"""`python -m mizzen.runtime`: see `process.py`. Here only what must come before the first import of numpy."""
+"""`python -m mizzen.runtime`: see `process.py`. Only setup that must precede the first import of numpy is here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Many requests, few calls of the model, and each request gets exactly its own rows or its own fault.
+"""Batching: many requests, few calls of the model, and each request gets exactly its own rows or its own error.
 
-Requests of one form are decoded together and, when the model works row by row (`batch`), answered by one call. One
-that cannot be read fails alone. When a shared call raises, each of its requests is tried alone, so one poisonous input
-does not fail its neighbours. An answer whose rows do not match those sent is given to nobody.
+Requests of one form are decoded together. If the model works row by row (`batch`), one call answers them. A request
+that cannot be decoded fails alone. If a shared call raises, each of its requests is retried alone, so one bad input
+does not fail the others. An answer whose rows do not match those sent is not delivered to any caller.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mizzen.runtime.limits import memory
 from mizzen.runtime.limits.watchdog import Running
 
 MAX_ROWS = 8192
-"""Most rows of one shared call; a single request may bring more."""
+"""Maximum rows of one shared call; a single request may have more."""
 
 _MAX_MESSAGE = 2000
 _UNANSWERED = (framing.MODEL_FAILED, b"not answered")
@@ -35,7 +35,7 @@ log = logging.getLogger("mizzen.runtime")
 
 
 class RequestedOutputs(NamedTuple):
-    """What the requests of one form ask for."""
+    """The outputs and format that the requests of one form ask for."""
 
     outputs: tuple[str, ...]
     style: outputs.Style
@@ -43,11 +43,11 @@ class RequestedOutputs(NamedTuple):
 
 class Answers(NamedTuple):
     results: list[Result]
-    """One per request, in their order."""
+    """One per request, in request order."""
     service_us: int
     """Time spent in the model."""
     before_us: int
-    """Until it was called first, and all other time beside it."""
+    """Time before the first call; `after_us` is all other time outside the model."""
     after_us: int
 
 
@@ -60,9 +60,9 @@ def answer(
     clock: Callable[[], float] = time.monotonic,
     running: Running | None = None,
 ) -> Answers:
-    """Answer every request of the bodies of some INFER frames. Never raises for what a request or the model does.
+    """Answer every request in the bodies of some INFER frames. Never raises because of a request or the model.
 
-    `callers` are those of the requests; `running` is told of each call of the model.
+    `callers` are those of the requests; `running` records each call of the model.
     """
     began = clock()
     batch = _Batch(model, requests, callers or Callers(), clock, running or Running())
@@ -76,7 +76,7 @@ def answer(
 
 
 def describe_error(error: BaseException) -> str:
-    """Its type and message; only its type when the message cannot be had, for that is the user's code too."""
+    """Return the error's type and message; only its type if reading the message fails, since that is user code too."""
     try:
         return f"{type(error).__name__}: {error}"
     except BaseException:  # noqa: BLE001
@@ -84,7 +84,7 @@ def describe_error(error: BaseException) -> str:
 
 
 class _Batch:
-    """Requests and their results, by place."""
+    """Requests and their results, by index."""
 
     __slots__ = (
         "_callers", "_clock", "_model", "_requests", "_rows", "_running", "_targets", "called_at", "results", "seconds",
@@ -110,13 +110,13 @@ class _Batch:
         self.results: list[Result] = [_UNANSWERED] * len(requests)
         self.seconds = 0.0
         self.called_at: float | None = None
-        """When the model was first."""
+        """When the model was first called."""
 
     def groups(self) -> dict[inputs.Form, list[int]]:
-        """The places of requests that can be answered together. What is no request at all is answered here."""
+        """Return the indexes of requests that can be answered together. Malformed requests are answered here."""
         found: dict[inputs.Form, list[int]] = {}
         merge = self._model.batch
-        # Of the request before, when it has one tensor: what that is, and whom it goes with. Most are like it.
+        # If the previous request has one tensor: its form and its group. Most requests are like the one before.
         before: list[Any] | None = None
         together: list[int] = []
         rows = length = 0
@@ -145,7 +145,7 @@ class _Batch:
         return found
 
     def answer_group(self, wish: RequestedOutputs, places: list[int], max_rows: int) -> None:
-        """Requests of one form: they all fit the signature, or none does."""
+        """Answer requests of one form: either all fit the signature, or none does."""
         if self._fault(self._requests[places[0]]):
             for place in places:
                 self.results[place] = _bad(self._fault(self._requests[place]) or "does not fit the model")
@@ -168,7 +168,7 @@ class _Batch:
         )
 
     def _answer_chunk(self, wish: RequestedOutputs, places: list[int]) -> None:
-        """One call for all requests that can be read."""
+        """Answer all decodable requests with one call."""
         if len(places) == 1:
             self._answer_alone(wish, places[0])
             return
@@ -193,9 +193,9 @@ class _Batch:
             self._set(places, [_bad(str(error))] * len(places))
             return
         except _Raised:
-            pass  # each is tried alone, and what it raises then is told
+            pass  # each is retried alone, and its own error is reported
         if given is None:
-            # Decoded anew for each: the call may have worked in place on the shared arrays before it raised.
+            # Decode again for each: the call may have changed the shared arrays in place before it raised.
             for place in places:
                 self._answer_alone(wish, place)
             return
@@ -239,7 +239,8 @@ class _Batch:
             self.results[place] = result
 
     def _call(self, arrays: dict[str, Array], wanted: tuple[str, ...], places: list[int]) -> dict[str, Array]:
-        """The outputs wanted, in that order. _Raised for whatever the model's code raised, _Unknown for a name."""
+        """Return the wanted outputs, in order. Raises _Raised for any error of the model's code, _Unknown for an
+        unknown name."""
         caller_context.begin(self._callers, places, self._rows, arrays)
         started = self._running.since = self._clock()
         if self.called_at is None:
@@ -261,11 +262,11 @@ class _Batch:
 
 
 class _Raised(Exception):
-    """The model raised; the cause is what."""
+    """The model raised; `__cause__` is its error."""
 
 
 class _Unknown(Exception):
-    """The model gives no such output."""
+    """The model does not have this output."""
 
 
 def _chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[int]]:
@@ -281,7 +282,7 @@ def _chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[
 
 
 def _encode_one_by_one(given: Mapping[str, Array], rows: list[int], style: outputs.Style) -> list[Result]:
-    """Some row cannot be carried by JSON: only the request it belongs to fails."""
+    """Encode requests one by one: if JSON cannot represent a row, only its own request fails."""
     results, at = [], 0
     for count in rows:
         results.append(_encode({name: array[at : at + count] for name, array in given.items()}, style))

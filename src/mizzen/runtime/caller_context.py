@@ -1,7 +1,7 @@
-"""Who asked: the callers of a batch, for the log and for models in Python that want to know.
+"""The callers of a batch, for the log and for models in Python.
 
-A batch holds what several callers sent. The gateway tells their request ids, and their place in a trace where they
-brought one (W3C trace context); nothing of it is looked at unless somebody asks.
+A batch holds requests of several callers. The gateway sends their request ids, and their trace context (W3C) if they
+have one. None of it is decoded unless it is needed.
 """
 
 from __future__ import annotations
@@ -9,31 +9,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-if TYPE_CHECKING:  # numpy must not be loaded by whoever imports the package: the number of threads is set first
+if TYPE_CHECKING:  # importing the package must not load numpy: the number of threads is set first
     from mizzen.protocol.tensors import Array
 
 NAMED = 8
-"""Request ids in one line of the log, at most."""
+"""Maximum number of request ids in one log line."""
 
 
 class Caller(NamedTuple):
     request_id: str
-    """What the answer has as `Mizzen-Request-Id`; empty when it is not known."""
+    """The response's `Mizzen-Request-Id`; empty if unknown."""
     rows: int
-    """How many rows of each input are this caller's, in the order of the callers. All of the first input where a model
-    is not batched, for then there is one caller."""
+    """How many rows of each input are this caller's; the callers' rows follow each other in their order. For a model
+    that is not batched, all rows of the first input, since there is only one caller."""
     traceparent: str
-    """As W3C's trace context has it, valid; empty when the caller brought none."""
+    """A valid W3C trace context; empty if the caller sent none."""
     tracestate: str
 
 
 class Callers:
-    """Those of one or more INFER frames, by their place in what was merged of them."""
+    """The callers of one or more INFER frames, by their index in the merged batch."""
 
     __slots__ = ("_ids", "_told", "_traces")
 
     def __init__(self, told: Iterable[tuple[int, Mapping[str, Any]]] = ()) -> None:
-        """`told`: of each frame how many requests it has, and what stands at its end about who sent them."""
+        """`told`: for each frame, the number of its requests, and the trailer with the callers' ids and traces."""
         self._told = tuple(told)
         self._ids: dict[int, str] | None = None
         self._traces: dict[int, tuple[str, str]] = {}
@@ -46,7 +46,7 @@ class Callers:
         return self._traces.get(place, ("", ""))
 
     def describe(self, places: Sequence[int]) -> str:
-        """For a line of the log."""
+        """Describe these callers for a log line."""
         ids = [self.id(place) or "unknown" for place in places[:NAMED]]
         more = len(places) - len(ids)
         return f"{'request' if len(places) == 1 else 'requests'} {', '.join(ids)}{f' and {more} more' if more else ''}"
@@ -71,16 +71,16 @@ class _Call(NamedTuple):
     callers: Callers
     places: Sequence[int]
     rows: Sequence[int]
-    """Of all places of the batch; below 0 where rows mean nothing."""
+    """Row counts for every index of the batch; negative where rows have no meaning."""
     inputs: Mapping[str, Array]
 
 
 _now: _Call | None = None
-"""The one that runs. There is one at a time, whichever thread of the model's looks."""
+"""The present call. There is only one at a time, whichever of the model's threads reads it."""
 
 
 def begin(callers: Callers, places: Sequence[int], rows: Sequence[int], inputs: Mapping[str, Array]) -> None:
-    """The model is called with `inputs`, which belong to the callers at `places`."""
+    """Record that the model is called with `inputs`, which belong to the callers at `places`."""
     global _now  # noqa: PLW0603 - a process has one model, which is called by one thread
     _now = _Call(callers, places, rows, inputs)
 
@@ -91,7 +91,8 @@ def end() -> None:
 
 
 def callers() -> list[Caller]:
-    """Whose rows the present call of the model has, in their order. Empty outside of a call, as in a warm-up."""
+    """Return the callers whose rows are in the present call of the model, in order. Empty outside of a call, as in a
+    warm-up."""
     call = _now
     if call is None:
         return []
@@ -106,6 +107,6 @@ def _rows(call: _Call, place: int) -> int:
 
 
 def describe_callers() -> str:
-    """Those of the present call, for a line of the log; empty outside of one."""
+    """Describe the callers of the present call for a log line; empty outside of one."""
     call = _now
     return "" if call is None else call.callers.describe(call.places)

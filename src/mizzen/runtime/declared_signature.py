@@ -1,4 +1,4 @@
-"""A signature that whoever serves a model declares: compared with the model's own, or taken where it has none."""
+"""A signature declared in the InferenceModel: checked against the model's own, or used if the model has none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mizzen.runtime.signature import TensorSpec
 
 
 def read(text: str | None, which: str) -> tuple[TensorSpec, ...]:
-    """From a JSON list of {"name", "datatype", "shape"}. LoadError."""
+    """Parse a JSON list of {"name", "datatype", "shape"}. Raises LoadError."""
     if not text:
         return ()
     try:
@@ -28,7 +28,7 @@ def read(text: str | None, which: str) -> tuple[TensorSpec, ...]:
 
 
 def apply(model: LoadedModel, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...]) -> LoadedModel:
-    """The model under this signature. LoadError names both sides where they do not fit."""
+    """Return the model with this signature. Raises LoadError, which names both sides, if they do not match."""
     if not inputs and not outputs:
         return model
     taken = _inputs(model, inputs) if inputs else model.inputs
@@ -42,7 +42,7 @@ class DeclaredModel:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     defaults: tuple[str, ...]
-    """Given when a request asks for none in particular; empty: as the model does."""
+    """Outputs returned when a request names none; empty: the model's own default."""
     strict: bool
 
     @property
@@ -100,7 +100,7 @@ def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[Tens
                 f"spec.outputs says {_join_specs(declared)}, and the model gives {_join_specs(model.outputs)}"
             )
     first = tuple(_narrow(own[spec.name], spec, rows=model.batch) for spec in declared)
-    # The others can be asked for all the same.
+    # The others can still be requested.
     return (*first, *(spec for name, spec in own.items() if name not in {one.name for one in declared}))
 
 
@@ -117,7 +117,8 @@ def _shapes_fit(said: TensorSpec, own: TensorSpec, rows: bool) -> bool:
 
 
 def _narrow(own: TensorSpec, said: TensorSpec, *, rows: bool) -> TensorSpec:
-    """Sizes that either side knows. The first stays open for a model that batches: requests share its calls."""
+    """Combine the sizes that either side knows. The first stays open for a model that batches: requests share its
+    calls."""
     sizes = tuple(mine if mine != -1 else other for mine, other in zip(own.shape, said.shape, strict=True))
     return _open(replace(own, shape=sizes)) if rows else replace(own, shape=sizes)
 

@@ -1,4 +1,4 @@
-"""A model is told how well it did. Nobody waits for what comes of it."""
+"""Passing feedback to a model. No caller waits for the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def tell(model: LoadedModel, told: Mapping[str, Any], running: Running) -> None:
-    """`told`: the body of a FEEDBACK frame. Never raises for what the model does."""
+    """Pass the body of a FEEDBACK frame to the model. Never raises because of the model."""
     heed = registry.feedback_hook(model)
     if heed is None:
         return

@@ -2,10 +2,10 @@
 
     listening ──TERM──> draining ──last peer closed──> returned
 
-Each wake-up reads all that is there on all connections and answers it as one batch. A peer that sends nonsense loses
-its connection, and nobody else notices. While draining, no new connections are taken and all that comes is answered.
-New parameters are loaded beside (`reloading`). Who connects from then on is answered by them; who was greeted with the
-old ones is answered by those until it closes, for it may have told others whose answers they are.
+Each wake-up reads all available data on all connections and answers it as one batch. A peer that sends invalid frames
+loses its connection, without an effect on others. While draining, the server accepts no new connections and answers
+all requests. New parameters are loaded in parallel (`reload`), and answer all later connections. A peer that was
+greeted with the old ones is answered with those until it closes, since it may have announced them to others.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from mizzen.runtime.reload import Reload, Reloader
 from mizzen.runtime.sockets import Connection, Listener, Terminated
 
 MAX_OWED = 256 << 20
-"""Bytes a peer may leave unread before it loses its connection."""
+"""Bytes a peer may leave unread before its connection is closed."""
 MOST_HEARD = 1024
-"""Feedback that waits; of more, the oldest is dropped."""
+"""Maximum number of queued feedback entries; beyond it, the oldest is dropped."""
 
 log = logging.getLogger("mizzen.runtime")
 
@@ -42,17 +42,17 @@ def serve(
     load: Callable[[LoadedModel, Reload], LoadedModel],
     files: str = "",
 ) -> LoadedModel:
-    """Answer frames on a new socket at `path`; returns after TERM, when every peer has closed.
+    """Answer frames on a new socket at `path`; returns after TERM, once every peer has closed.
 
-    `load` makes the model that takes the place of another one; returned is the one that answered last. `files` is what
-    those are called that the model was made of.
+    `load` creates the replacement on a reload; the return value is the model that answered last. `files` identifies the
+    files that the model was loaded from.
     """
 
     def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batching.Answers:
         try:
             return batching.answer(model, requests, callers, running=watchdog.running)
         finally:
-            terminated.arm()  # the model's code may have taken TERM for itself
+            terminated.arm()  # the model's code may have replaced the TERM handler
 
     def heed(model: LoadedModel, told: Mapping[str, Any]) -> None:
         try:
@@ -75,7 +75,7 @@ class _Work(NamedTuple):
     size: int
     """Bytes."""
     told: dict[str, Any]
-    """Of who sent them."""
+    """The frame's trailer about the callers of the requests."""
 
 
 class FrameServer:
@@ -93,12 +93,12 @@ class FrameServer:
         self._answer = answer
         self._heed = heed
         self._heard: deque[tuple[LoadedModel, Mapping[str, Any]]] = deque(maxlen=MOST_HEARD)
-        """How well models did, which they have not been told yet."""
+        """Feedback that was not yet passed to the models."""
         self._model = model
-        """Of new connections."""
+        """The model for new connections."""
         self._files = self._began = files
         self._outdated = False
-        """Does a connection have another model?"""
+        """Whether a connection still uses another model."""
         self._listener = listener
         self._terminated = terminated
         self._reloader = reloader
@@ -138,12 +138,12 @@ class FrameServer:
                 self._reply_small_first([one for one in work if one.connection.model is model])
         elif work:
             self._reply_small_first(work)
-        if self._heard:  # one at a time: whoever waits for an answer comes first
+        if self._heard:  # one at a time: waiting requests come first
             self._heed(*self._heard.popleft())
 
     def _reply_small_first(self, work: list[_Work]) -> None:
         if len(work) > 1 and any(one.size > framing.LARGE for one in work):
-            # In one batch, those of one gateway would wait for what is large of another.
+            # In one shared batch, requests of one gateway would wait for large ones of another.
             work.sort(key=lambda one: one.size > framing.LARGE)
             small = sum(one.size <= framing.LARGE for one in work)
             if small:
@@ -165,7 +165,7 @@ class FrameServer:
             self._send(connection, self._hello_frame(0))
 
     def _receive(self, connection: Connection) -> list[_Work]:
-        """The work this peer sent; none when it is closed for what it sent."""
+        """Return the work this peer sent; none if the connection was closed because of invalid frames."""
         try:
             received, ended = connection.receive()
             work = [
@@ -197,19 +197,19 @@ class FrameServer:
             at = end
 
     def _reloads(self, connection: Connection, frame: framing.Frame) -> bool:
-        """Is this no request but a RELOAD? Then it is begun."""
+        """If the frame is a RELOAD, start it and return True."""
         if frame.type != framing.RELOAD:
             return False
         wish = Reload.of(msgpack.unpack(frame.body))
         log.info("reload: %s", wish.folder)
-        if wish.files and wish.files == self._files:  # whoever asked for it before has gone
+        if wish.files and wish.files == self._files:  # the peer that asked for it before has gone
             self._greet_anew(connection, frame.id)
         elif not self._reloader.begin(self._model, wish, (connection, frame.id)):
             self._send(connection, _refusal(frame.id, "another reload is under way", connection.version))
         return True
 
     def _hears(self, connection: Connection, frame: framing.Frame) -> bool:
-        """Is this no request but FEEDBACK? Then the model is told when nobody waits for it."""
+        """If the frame is FEEDBACK, queue it for when no request waits, and return True."""
         if frame.type != framing.FEEDBACK:
             return False
         told = msgpack.unpack(frame.body)
@@ -238,10 +238,10 @@ class FrameServer:
         self._send(connection, self._hello_frame(id_))
 
     def _forget_models(self) -> None:
-        """Once the last peer of old ones has closed."""
+        """Drop old models once their last peer has closed."""
         self._outdated = any(connection.model is not self._model for connection in self._connections)
         if not self._outdated:
-            gc.unfreeze()  # what was frozen with the old model may be garbage now
+            gc.unfreeze()  # objects frozen with the old model may be garbage now
             gc.collect()
             gc.freeze()
 
@@ -269,7 +269,7 @@ class FrameServer:
         self._flush(connection)
 
     def _flush(self, connection: Connection) -> None:
-        """Write what the peer takes now; watch for when it takes more."""
+        """Write what the peer accepts now; watch for when it accepts more."""
         try:
             connection.write()
         except OSError:
@@ -294,7 +294,7 @@ class FrameServer:
 
 
 def _work(connection: Connection, frame: framing.Frame) -> _Work:
-    """ValueError when this is not a frame a gateway may send."""
+    """Parse an INFER frame. Raises ValueError if this is not a frame a gateway may send."""
     if frame.type != framing.INFER:
         raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")
     body = frame.body

@@ -1,8 +1,8 @@
-"""Requests as they came in a frame, and the arrays they hold.
+"""Decoding the requests of a frame to arrays.
 
 A request is `[inputs, outputs]` or `[inputs, outputs, raw]`, an input `[name, datatype, shape, encoding, data]`
-(`protocol/frames/framing.py`). Requests of equal form can share one call of the model. One in V1 is read before that:
-its arrays stand where data does, and how its answer reads where `raw` does.
+(`protocol/frames/framing.py`). Requests of equal form can share one call of the model. A V1 request is decoded before
+that: its arrays take the place of data, and its response format that of `raw`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from mizzen.protocol.tensors import Array
 from mizzen.runtime.outputs import Style
 
 INSTEAD = "send numbers, or serve a pipeline that fills them in, such as with a SimpleImputer for NaN"
-"""What to do about NaN and Infinity."""
+"""Advice about NaN and Infinity."""
 ARRAY = -1
-"""The encoding of what has been read already. None that comes in a frame is."""
+"""The encoding of data that is already decoded. It never occurs in a frame."""
 
 _DATA = (bytes, memoryview)
-"""As what it comes: large raw data as a view of its frame."""
+"""The type of incoming data: large raw data is a view of its frame."""
 
 Form = tuple[Any, ...]
-"""The outputs that are wanted, the style of the answer (`outputs`), then what each input is."""
+"""The requested outputs, the style of the response (`outputs`), then the form of each input."""
 Targets = Mapping[str, tensors.Datatype]
-"""The datatype each declared input is converted to; names that are absent stay as they came."""
+"""The datatype each declared input is converted to; inputs with other names are not converted."""
 
 
 def of_v1(body: Any, declared: Sequence[v1.DeclaredInput]) -> list[Any]:
-    """The request that a whole body in V1 is: its arrays in place of data, its format in place of `raw`.
+    """Convert a whole V1 body to a request: its arrays in place of data, its format in place of `raw`.
 
-    ValueError says what is wrong with it, for the caller.
+    Raises ValueError, worded for the caller.
     """
     given, style = v1.parse_request(body, declared)
     read = []
@@ -49,10 +49,10 @@ def of_v1(body: Any, declared: Sequence[v1.DeclaredInput]) -> list[Any]:
 
 
 def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:
-    """What requests must have in common to be answered together, and the number of rows of this one.
+    """Return what requests must have in common to be answered together, and the number of rows of this one.
 
-    With `merge` the first dimension of every input counts rows, which may differ between requests. ValueError or
-    TypeError when this is no request, or has no rows to merge by.
+    With `merge` the first dimension of every input counts rows, which may differ between requests. Raises ValueError or
+    TypeError if this is not a request, or has no rows to merge by.
     """
     inputs, outputs = request if len(request) == 2 else request[:2]
     style = None if len(request) == 2 else _style(*request[2:])
@@ -88,9 +88,9 @@ def _style(raw: Any, *more: Any) -> Style:
 
 
 def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()) -> dict[str, Array]:
-    """The arrays of one request by name. ValueError says which input is wrong, and how.
+    """Return the arrays of one request by name. Raises ValueError, which names the invalid input and the fault.
 
-    Those of `refuses`, "NaN" and "Infinity", are wrong, too. Only bytes can hold them: JSON has no such numbers.
+    Values in `refuses`, "NaN" and "Infinity", are invalid, too. Only bytes can hold them: JSON has no such numbers.
     """
     arrays = {}
     for name, datatype, shape, encoding, data in request[0]:
@@ -113,9 +113,10 @@ def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()
 def decode_joined(
     requests: Sequence[Any], targets: Targets, refuses: frozenset[str] = frozenset()
 ) -> dict[str, Array] | None:
-    """The arrays of many requests of one form, rows in the order given, from one reading of all their numbers.
+    """Return the arrays of many requests of one form, rows in the order given, from a single parse of all their
+    numbers.
 
-    None when that cannot be done with certainty; then each request is to be decoded by itself.
+    None if that cannot be done with certainty; the caller must then decode each request by itself.
     """
     arrays = {}
     for position, (name, datatype, shape, encoding, _) in enumerate(requests[0][0]):
@@ -150,7 +151,8 @@ def _refuse(array: Array, refuses: frozenset[str]) -> None:
 
 
 def _join_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | None:
-    """The raw data of all requests; each has to be of its right length by itself, for the same reason."""
+    """Join the raw data of all requests; each must have its right length by itself, for the same reason as in
+    `_join_text`."""
     parts = []
     for request in requests:
         tensor = request[0][position]
@@ -161,11 +163,11 @@ def _join_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | N
 
 
 def _join_text(requests: Sequence[Any], position: int, width: int) -> bytes | None:
-    """The flat lists of all requests as one list.
+    """Join the flat lists of all requests to one list.
 
-    Hazard: a request with one element too many beside one with one too few would have the right total, and each would
-    get rows of the other. So each text is counted by itself. In a list of numbers without inner lists every comma
-    parts two elements, and a text that is not such a list makes the whole unreadable, never shifted.
+    Hazard: a request with one element too many next to one with one too few would have the right total, and each would
+    get rows of the other. So the elements of each text are counted by themselves. In a list of numbers without inner
+    lists every comma separates two elements. A text that is not such a list makes the whole unreadable, never shifted.
     """
     parts = []
     for request in requests:
@@ -179,7 +181,8 @@ def _join_text(requests: Sequence[Any], position: int, width: int) -> bytes | No
 
 
 def not_finite(request: Any) -> str | None:
-    """The name of an input that holds NaN or Infinity as it was sent: a model may have worked in place since."""
+    """Return the name of an input that held NaN or Infinity when it was sent: the model may have changed arrays in
+    place."""
     for name, datatype, shape, encoding, data in request[0]:
         if encoding == framing.RAW and not tensors.is_finite(tensors.decode_raw(datatype, shape, data)):
             return str(name)
@@ -187,7 +190,7 @@ def not_finite(request: Any) -> str | None:
 
 
 def concatenate(decoded: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """The rows of several decoded requests of one form, in order."""
+    """Concatenate the rows of several decoded requests of one form, in order."""
     return {name: np.concatenate([arrays[name] for arrays in decoded]) for name in decoded[0]}
 
 

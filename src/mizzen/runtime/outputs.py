@@ -1,7 +1,7 @@
-"""What the model gave, as the payload of a REPLY. ValueError names an output that JSON cannot carry.
+"""Encoding a model's outputs as the payload of a REPLY. ValueError names an output that JSON cannot carry.
 
-The style of an answer is None for the JSON text of the V2 `outputs` list; True, or the names of some outputs, where
-data is wanted as bytes; ROWS or COLUMNS of `protocol.v1` for a whole answer in V1.
+The style of a response is None for the JSON text of the V2 `outputs` list. It is True, or the names of some outputs, if
+data is requested as bytes; ROWS or COLUMNS of `protocol.v1` for a whole V1 response.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LENGTH = struct.Struct("<I")
 
 
 def encode_whole(outputs: Mapping[str, Array], style: Style = None) -> bytes:
-    """All of each output, for one request."""
+    """Encode each whole output for one request."""
     if isinstance(style, str):
         return _v1(outputs, style)
     texts, data = [], []
@@ -41,7 +41,7 @@ def encode_whole(outputs: Mapping[str, Array], style: Style = None) -> bytes:
 
 
 def encode_rows(outputs: Mapping[str, Array], rows: Sequence[int], style: Style = None) -> list[bytes]:
-    """Each request's share, `rows[i]` rows for the i-th; every output has exactly sum(rows) rows."""
+    """Encode each request's share, `rows[i]` rows for the i-th; every output has exactly sum(rows) rows."""
     if isinstance(style, str):
         return [_v1(share, style) for share in _shares(outputs, rows)]
     if style is None:
@@ -67,14 +67,14 @@ def _shares(outputs: Mapping[str, Array], rows: Sequence[int]) -> Iterator[dict[
 
 
 def _starts(columns: list[list[bytes]]) -> list[bytes]:
-    """What comes before raw data, for each request."""
+    """Return the header before the raw data, for each request."""
     said = list(zip(*columns, strict=True))
     known = {texts: _payload(list(texts), [], True) for texts in set(said)}
     return [known[texts] for texts in said]
 
 
 def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
-    """What is said of one output to each request, and its bytes."""
+    """Return the header of one output for each request, and its bytes."""
     try:
         kind, plain = tensors.as_datatype(array, text=False)
     except ValueError as error:
@@ -92,7 +92,7 @@ def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[byte
 
 
 def _cut(whole: bytes, width: int, rows: Sequence[int], *, even: bool) -> list[bytes]:
-    """The bytes of each request's rows; `even`: all have as many."""
+    """Return the bytes of each request's rows; `even`: all have the same number of rows."""
     if even and (step := rows[0] * width):
         return [whole[at : at + step] for at in range(0, len(whole), step)]
     ends = accumulate([count * width for count in rows], initial=0)
@@ -100,7 +100,7 @@ def _cut(whole: bytes, width: int, rows: Sequence[int], *, even: bool) -> list[b
 
 
 def _join(parts: list[bytes], counts: list[int]) -> list[bytes]:
-    """So many of them for each."""
+    """Join as many parts for each as `counts` says."""
     if len(parts) == len(counts) and set(counts) <= {1}:
         return parts
     left = iter(parts)

@@ -31,22 +31,22 @@ from mizzen.runtime.reload import Reload
 EXIT_PERMANENT = 78
 _ERROR_SECONDS = 1.0
 _OURS = (str(Path(__file__).parent), str(Path(importlib.__file__).parent), "<frozen importlib")
-"""Files of the frames between us and the model's own code."""
+"""Files of the stack frames between the runtime and the model's own code."""
 
 log = logging.getLogger("mizzen.runtime")
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in somebody's terminal is not for us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a user's terminal is not for this process
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # what the user prints is in the log at once, also before a kill
+        sys.stdout.reconfigure(line_buffering=True)  # the model's output is in the log at once, also before a kill
     _set_up_log()
     last_words = environ.get("MIZZEN_TERMINATION_LOG")
     try:
         wanted = _parse_arguments(arguments)
         path, folder = _require(environ, "MIZZEN_SOCKET"), Path(_require(environ, "MIZZEN_ARTIFACTS"))
         files = environ.get("MIZZEN_ARTIFACTS_DIGEST", "")
-        if environ.get("MIZZEN_RELOADED"):  # the process before this one was given others than it began with
+        if environ.get("MIZZEN_RELOADED"):  # the previous process was given other parameters than it began with
             folder, files = Path(environ["MIZZEN_RELOADED"]), environ.get("MIZZEN_RELOADED_DIGEST", "")
     except LoadError as error:
         return _give_up(error, last_words)
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         if memory.is_memory_limit(error, environ):
             memory.end(error, environ)
         return _give_up(error, last_words)
-    # The model lives as long as the process: the collector need not walk through it again and again.
+    # The model lives as long as the process: the garbage collector need not traverse it every time.
     gc.collect()
     gc.freeze()
 
@@ -108,7 +108,8 @@ def _give_up(error: BaseException, termination_log: str | None) -> int:
 
 
 def _print_from_the_model_on(error: BaseException) -> None:
-    """Its author reads this in the log of a failed deployment; how we got to the model's code tells them nothing."""
+    """Print the traceback from the model's code on. Its author reads this in the log of a failed deployment; the frames
+    before it would not help."""
     link: BaseException | None = error
     seen = set()
     while link is not None and id(link) not in seen:
@@ -116,7 +117,7 @@ def _print_from_the_model_on(error: BaseException) -> None:
         theirs = None if isinstance(link, LoadError) else link.__traceback__
         while theirs is not None and theirs.tb_frame.f_code.co_filename.startswith(_OURS):
             theirs = theirs.tb_next
-        if theirs is not None or isinstance(error, LoadError):  # else it is a fault of ours: keep all
+        if theirs is not None or isinstance(error, LoadError):  # else it is Mizzen's own fault: keep all
             link.__traceback__ = theirs
         link = link.__cause__ or link.__context__
     traceback.print_exception(error)
@@ -133,7 +134,7 @@ def _last_words(error: BaseException) -> str:
 
 
 def _set_up_log() -> None:
-    """Only our own logger: the user's code sets up logging as it likes."""
+    """Configure only Mizzen's own logger: the user's code configures logging as it likes."""
     handler = logging.StreamHandler(sys.stderr)
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
@@ -145,7 +146,7 @@ def _set_up_log() -> None:
 
 
 class _FewerErrors(logging.Filter):
-    """A model that fails for every request must not fill the disk: one error a second is enough to see why."""
+    """A model that fails for every request must not fill the disk: one error per second is enough to see why."""
 
     _last = float("-inf")
 

@@ -1,4 +1,4 @@
-"""New parameters for a model while it answers: loaded beside it in a thread, taken by the server between two batches.
+"""Reloading a model's parameters while it serves: loaded in a thread, adopted by the server between two batches.
 
     idle ──begin──> loading ──socket readable──> taken ──> idle
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 
 if TYPE_CHECKING:
-    from typing import Self  # newer than the oldest Python a runtime works with
+    from typing import Self  # newer than the oldest Python that a runtime supports
 
 log = logging.getLogger("mizzen.runtime")
 
@@ -31,14 +31,14 @@ class Reload:
 
     folder: Path
     files: str = ""
-    """What they are called; empty when nobody said."""
+    """An identifier of the files; empty if the plane sent none."""
     entrypoint: str | None = None
-    """None, here and below: as at the start."""
+    """None, here and below: same as at the start."""
     trusted: bool | None = None
 
     @classmethod
     def of(cls, body: Any) -> Self:
-        """ValueError when it is none."""
+        """Parse the body. Raises ValueError if it is not valid."""
         if not isinstance(body, dict):
             raise ValueError("a RELOAD frame that holds no map")  # noqa: TRY004 - bad data, not a bad call
         folder, files = body.get("artifacts"), body.get("files", "")
@@ -54,22 +54,22 @@ class Reload:
 class Outcome:
     wish: Reload
     tokens: list[Any]
-    """What `begin` was given, of all who asked for it."""
+    """The tokens passed to `begin`, one for each request for this reload."""
     model: LoadedModel | None
     fault: str = ""
 
 
 class Reloader:
-    """`socket` is readable when there is an outcome to take. One at a time."""
+    """Reloads in a thread, one at a time. `socket` is readable when there is an outcome to take."""
 
     def __init__(
         self, load: Callable[[LoadedModel, Reload], LoadedModel], told: Callable[[BaseException], str]
     ) -> None:
-        """`told`: an error in words."""
+        """`told`: describes an error in words."""
         self._load = load
         self._told = told
         self._wish: Reload | None = None
-        """What is under way."""
+        """The reload in progress."""
         self._tokens: list[Any] = []
         self._outcome: Outcome | None = None
 
@@ -84,18 +84,19 @@ class Reloader:
         self._writer.close()
 
     def begin(self, model: LoadedModel, wish: Reload, token: Any) -> bool:
-        """False when another one is under way. Who asks for the same, as after a restart of the plane, is told, too."""
+        """Start a reload; False if another one is in progress. A repeated request for the same one, as after a restart
+        of the plane, also gets its outcome."""
         if self._wish is not None:
             if wish == self._wish:
                 self._tokens.append(token)
             return wish == self._wish
         self._wish, self._tokens = wish, [token]
-        # A daemon: who is told to end need not wait for it.
+        # A daemon thread: the process need not wait for it at exit.
         threading.Thread(target=self._work, args=(model, wish), name="reload", daemon=True).start()
         return True
 
     def take_outcome(self) -> Outcome:
-        """Once the socket is readable."""
+        """Return the outcome, once the socket is readable."""
         self.socket.recv(1)
         outcome = self._outcome
         assert outcome is not None

@@ -1,4 +1,4 @@
-"""What a model takes and gives, and whether a request fits it."""
+"""A model's inputs and outputs, and checks whether a request matches them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mizzen.protocol import tensors
 
 if TYPE_CHECKING:
-    from typing import Self  # newer than the oldest Python a runtime works with
+    from typing import Self  # newer than the oldest Python that a runtime supports
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """From {"name", "datatype", "shape"}, as people write it. ValueError says what is wrong."""
+        """Parse {"name", "datatype", "shape"} as users write it. Raises ValueError, which says what is wrong."""
         if not isinstance(data, dict) or set(data) != {"name", "datatype", "shape"}:
             raise ValueError(f"a tensor is declared as {{'name', 'datatype', 'shape'}}, not {data!r}")
         name, datatype, shape = data["name"], data["datatype"], data["shape"]
@@ -36,7 +36,7 @@ class TensorSpec:
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
     def fault(self, datatype: str, shape: Sequence[int]) -> str | None:
-        """Why a tensor given for this input does not fit, or None."""
+        """Return why a tensor given for this input does not match, or None."""
         if datatype != self.datatype and not (
             datatype in tensors.DATATYPES
             and tensors.widens(tensors.DATATYPES[datatype], tensors.DATATYPES[self.datatype])
@@ -49,7 +49,7 @@ class TensorSpec:
 
 
 def inputs_fault(declared: Sequence[TensorSpec], given: Iterable[Sequence[Any]]) -> str | None:
-    """Why these inputs ([name, datatype, shape, ...] each) do not fit the declared ones, or None."""
+    """Return why these inputs ([name, datatype, shape, ...] each) do not match the declared ones, or None."""
     specs = {spec.name: spec for spec in declared}
     missing = dict.fromkeys(specs)
     for name, datatype, shape, *_ in given:
@@ -63,7 +63,7 @@ def inputs_fault(declared: Sequence[TensorSpec], given: Iterable[Sequence[Any]])
 
 
 def outputs_fault(known: Collection[str], requested: Iterable[str]) -> str | None:
-    """Why these outputs cannot be had of a model that gives the known ones, or None."""
+    """Return why these outputs cannot be requested from a model with the known ones, or None."""
     for name in requested:
         if name not in known:
             return f"no output '{name}'; the model gives {_join_names(known)}"

@@ -1,4 +1,4 @@
-"""The sockets of the frame server: where it listens, how TERM wakes it, and one peer's connection."""
+"""The sockets of the frame server: its listener, its wake-up on TERM, and the connection of a peer."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from mizzen.protocol.frames import framing
 from mizzen.runtime.frameworks.model import LoadedModel
 
 if TYPE_CHECKING:
-    from typing import Self  # newer than the oldest Python a runtime works with
+    from typing import Self  # newer than the oldest Python that a runtime supports
 
 _CHUNK = 128 << 10
 _TERM = int(signal.SIGTERM)
 
 
 class Listener:
-    """A listening unix socket that is at its path only while it takes connections."""
+    """A listening unix socket that exists at its path only while it accepts connections."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        # Bound elsewhere and renamed when it listens, so that nobody ever finds a socket that refuses. The name is
-        # short because the length of such paths is limited.
+        # Bind at another path and rename once it listens, so that a client never finds a socket that refuses. The name
+        # is short because the length of such paths is limited.
         temporary = str(Path(path).with_name(f".{os.getpid()}"))
         Path(temporary).unlink(missing_ok=True)
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -47,7 +47,7 @@ class Listener:
         self.close()
 
     def close(self) -> None:
-        """Once is enough; a second time does nothing."""
+        """Close the socket; a second call does nothing."""
         if self.socket.fileno() < 0:
             return
         try:
@@ -60,10 +60,10 @@ class Listener:
 
 
 class Terminated:
-    """Its socket is readable once TERM has arrived: a signal alone does not wake a selector.
+    """A socket that is readable once TERM has arrived: a signal alone does not wake a selector.
 
-    The handler tells what arrived. The wake-up descriptor only wakes: it is written to when another thread takes the
-    signal, and also by other signals and by forked children, which have it too.
+    The handler records which signal arrived. The wake-up descriptor only wakes: it is written to when another thread
+    takes the signal, and also by other signals and by forked children, which inherit it.
     """
 
     def __enter__(self) -> Self:
@@ -72,22 +72,22 @@ class Terminated:
         self._writer.setblocking(False)
         self._pid = os.getpid()
         self._arrived = False
-        self._handler = self._handle  # one object, to know it again
+        self._handler = self._handle  # one object, to recognize it later
         self._old_handler = signal.getsignal(signal.SIGTERM)
         self._old_fd = signal.set_wakeup_fd(-1)
         self.arm()
         return self
 
     def arm(self) -> None:
-        """Be told of TERM from here on, whatever somebody else in this process has set up for it."""
+        """Handle TERM from here on, replacing any other handler in this process."""
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        # Of `signal` itself the same question costs a hundred times as much, and this is asked after each call.
+        # The same question to `signal` costs a hundred times as much, and this runs after each call.
         if _signal.getsignal(_TERM) is not self._handler:
             signal.signal(signal.SIGTERM, self._handler)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))
 
     def has_arrived(self) -> bool:
-        """Was it TERM that made the socket readable?"""
+        """Return whether TERM made the socket readable."""
         self.socket.recv(4096)
         return self._arrived
 
@@ -97,7 +97,7 @@ class Terminated:
             os.kill(os.getpid(), number)
             return
         self._arrived = True
-        with contextlib.suppress(BlockingIOError):  # full: it is readable already
+        with contextlib.suppress(BlockingIOError):  # full: it is already readable
             self._writer.send(b"\0")
 
     def __exit__(
@@ -115,21 +115,21 @@ class Connection:
     def __init__(self, peer: socket.socket, model: LoadedModel) -> None:
         self.socket = peer
         self.model = model
-        """What the peer was greeted with, and is answered by."""
+        """The model that the peer was greeted with, and that answers it."""
         self.owed = 0
-        """Bytes not yet taken by the peer."""
+        """Bytes not yet accepted by the peer."""
         self.waits = False
-        """Is the selector watching for room to write?"""
+        """Whether the selector watches for room to write."""
         self._out: deque[memoryview] = deque()
         self._reader = framing.FrameReader()
 
     @property
     def version(self) -> int:
-        """Of the frames that the peer sends, and is answered in."""
+        """The version of the frames that the peer sends and receives."""
         return self._reader.version
 
     def receive(self) -> tuple[list[framing.Frame], bool]:
-        """All complete frames that are there now, and whether the peer has closed."""
+        """Return all complete frames received so far, and whether the peer has closed."""
         received: list[framing.Frame] = []
         while True:
             room = self._reader.get_buffer()
@@ -151,7 +151,7 @@ class Connection:
         self.owed += len(data)
 
     def write(self) -> None:
-        """As much as fits now. OSError when the peer is gone."""
+        """Write as much as fits now. Raises OSError if the peer is gone."""
         while self._out:
             data = self._out[0]
             try:

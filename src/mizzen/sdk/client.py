@@ -92,7 +92,7 @@ class AsyncPlane(Jobs, Monitors, People):
         python: str | None = None,
         promote: bool = True,
         wait: bool = True,
-        timeout: float = deploying.TIMEOUT,  # noqa: ASYNC109 - the caller's word
+        timeout: float = deploying.TIMEOUT,  # noqa: ASYNC109 - the public parameter
         progress: deploying.Progress = deploying.silent,
     ) -> deploying.Deployment:
         """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
@@ -212,7 +212,7 @@ class AsyncPlane(Jobs, Monitors, People):
     async def wait_job(
         self,
         job: JobRef | str,
-        timeout: float | None = None,  # noqa: ASYNC109 - the caller's word
+        timeout: float | None = None,  # noqa: ASYNC109 - the public parameter
         look: Look | None = None,
     ) -> dict[str, Any]:
         """Wait until the job set has succeeded, and return it. Each poll calls `look` with the job's state.

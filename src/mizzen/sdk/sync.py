@@ -160,7 +160,7 @@ class Plane:
     def feedback(
         self,
         name: str,
-        id: str,  # noqa: A002 - the protocol's word
+        id: str,  # noqa: A002 - the protocol's name
         *,
         reward: float | None = None,
         truth: Any = None,
@@ -182,7 +182,7 @@ class Plane:
         """Return a handle on the graph with this name, whether or not it exists."""
         return Graph(self, name)
 
-    def job(self, id: str) -> Job:  # noqa: A002 - what the plane calls it
+    def job(self, id: str) -> Job:  # noqa: A002 - the plane's name for it
         """Return the job set with this id. Raises NotFound."""
         return Job(self, self._loop.run(self._plane.find_job(id)))
 

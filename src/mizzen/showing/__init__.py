@@ -1,6 +1,6 @@
-"""Tools of others that show something to people, as the plane starts them: they answer the plane, and nobody else.
+"""Third-party viewers such as TensorBoard, as the plane starts them: they serve only the plane.
 
-They listen on loopback, where every account of this machine can ask; so whoever asks has to send the plane's key
-(`gate`). Not here: who may look, which the plane decides (`server/monitor`). Of ours it imports nothing, beside that
-the tool and the standard library. It is started, never imported.
+They listen on loopback, which every account of this machine can reach, so each request must carry the plane's key
+(`gate`). The plane decides who may view them (`server/monitor`). This package imports only the tool and the standard
+library, nothing else of Mizzen. It is started as a process, never imported.
 """

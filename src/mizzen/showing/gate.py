@@ -1,4 +1,4 @@
-"""What stands before a tool's WSGI app: no question without the key of `<MIZZEN_RUN_DIR>/show-key` gets through."""
+"""A gate in front of a tool's WSGI app: it rejects requests without the key of `<MIZZEN_RUN_DIR>/show-key`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 FILE = "show-key"
 HEADER = "Mizzen-Show-Key"
 READY = "/ready"
-"""The only path that is answered to everybody, with nothing of the tool."""
+"""The only path that needs no key; it reveals nothing of the tool."""
 SHORTEST = 32
-"""Characters of a key: a file that was cut short opens nothing."""
+"""Minimum characters of a key: a truncated file opens nothing."""
 
 REFUSED = "this tool answers the plane only: 'mizzen monitor open' shows it\n"
 
@@ -25,7 +25,7 @@ App = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Gate:
-    """A WSGI app. The file is read for each question, so that a new key counts at once."""
+    """A WSGI app. It reads the file for each request, so that a new key takes effect at once."""
 
     def __init__(self, tool: App, key_file: Path) -> None:
         self._tool = tool
@@ -34,7 +34,7 @@ class Gate:
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("PATH_INFO") == READY:
             return _respond(environ, start_response, HTTPStatus.OK, "ok\n")
-        sent = str(environ.pop(_VARIABLE, "")).encode("latin-1", "replace")  # the tool is not told it
+        sent = str(environ.pop(_VARIABLE, "")).encode("latin-1", "replace")  # the tool must not see it
         key = read_key(self._key_file)
         if key is None or not hmac.compare_digest(sent, key):
             return _respond(environ, start_response, HTTPStatus.FORBIDDEN, REFUSED)
@@ -42,7 +42,7 @@ class Gate:
 
 
 def read_key(file: Path) -> bytes | None:
-    """None: there is none, or none that this account alone knows."""
+    """Return the key; None if there is none, or another account could know it."""
     try:
         with file.open("rb") as opened:
             about = os.fstat(opened.fileno())

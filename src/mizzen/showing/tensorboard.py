@@ -1,6 +1,6 @@
 """`python -m mizzen.showing.tensorboard …`: TensorBoard with its own flags, behind the gate.
 
-The server that else reads its files would answer everybody on a port of its own, so TensorBoard reads them itself.
+TensorBoard's data server would answer anyone on a separate port, so TensorBoard reads the files itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mizzen.showing.gate import FILE, Gate, read_key
 
 EXIT_PERMANENT = 78
 READING = {"load_fast": "false", "reload_multifile": True}
-"""Within this process, and, as that server does, all files of a run: each attempt of a job begins another."""
+"""Read in this process, and, as the data server does, all files of a run: each attempt of a job starts another."""
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""Where resources live. `store.py` is the protocol every home keeps; `sqlite.py` is the one of laptop and team server.
+"""Storage of resources. `store` has the protocol; the `sqlite` package implements it for laptop and team server.
 
-Here: durability, ordering, watch, history. Not here: meaning of specs, permissions, HTTP.
+Here: durability, ordering, watch, history. Not here: the meaning of specs, permissions, HTTP.
 """

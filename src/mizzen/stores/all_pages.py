@@ -1,4 +1,4 @@
-"""All pages of a listing, for who needs every object."""
+"""Reading all pages of a listing, for callers that need every object."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ EVERYTHING = Where()
 
 
 async def whole(store: Store, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:
-    """All of them at once, of one moment: for what is few."""
+    """Returns all matching objects of one snapshot. For kinds with few objects."""
     page = await store.list(kind, where)
     if page.next is None:
         return page.items
-    async with store.snapshot() as moment:  # or they would be of as many moments as there are pages
+    async with store.snapshot() as moment:  # otherwise each page would show a different moment
         return tuple([item async for item in each(moment, kind, where)])
 
 
 async def each(
     moment: Reads, kind: str, where: Where = EVERYTHING, *, limit: int | None = None
 ) -> AsyncGenerator[Resource, None]:
-    """One after the other, read a page at a time."""
+    """Yields the objects one by one, reading a page at a time."""
     after: str | None = None
     while True:
         page = await moment.list(kind, where, limit=limit, after=after)

@@ -1,4 +1,4 @@
-"""Looking up what a spec names: objects, users and secrets."""
+"""Lookup of the objects, users and secrets that a spec names."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Lookup:
     async def around(
         self, reads: Reads | Store, named: References, namespace: str, assumed: Collection[Ref] = ()
     ) -> ReferencedObjects:
-        """What there is of what is named, by an object of this namespace. `assumed` counts as there."""
+        """Returns the existing ones of the names used in this namespace. `assumed` objects count as existing."""
         objects: dict[Ref, Resource | None] = dict.fromkeys(ref for ref in named.objects if ref in assumed)
         for ref in await reads.among(named.objects):
-            # Versions may be many and large, and no more is asked of them than that they are there.
+            # Versions may be many and large; only their existence matters here.
             objects[ref] = None if ref.kind == "ModelVersion" else await _find(reads, ref)
         people = {principal.name for principal in await self.identities.principals()} if named.users else set[str]()
         keys = [(name, await self._keys(namespace, name)) for name in sorted(named.secrets)]

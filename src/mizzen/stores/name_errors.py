@@ -1,4 +1,4 @@
-"""Refusals of a name, in the same words by every store: each says what to do next."""
+"""Errors about names, worded the same by every store. Each says what to do next."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Pages: how much goes on one, and where to go on after it.
+"""Pages of listings: their size limits, and the tokens that continue after them.
 
-Tokens say where, in a form to be handed out and back. They hold nothing secret and are checked.
+Clients get tokens and send them back. Tokens hold nothing secret and are validated.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 PAGE_BYTES = 4 << 20
-"""Of a page, as the store keeps what is on it: however large objects are, an answer is not."""
+"""Maximum bytes of a page, in stored form: bounds the response however large the objects are."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread(Generic[T_co]):
-    """What a row holds, not decoded yet: whoever fills a page looks at its size first."""
+    """The content of a row, not yet decoded: `fill_page` checks its size first."""
 
     size: int
     read: Callable[[], T_co]
 
 
 def fill_page(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BYTES) -> tuple[list[T], bool]:
-    """What goes on one page: at most `limit`, and no more than `most` bytes unless one alone is larger. True: there is
-    more. What is left for the next page is not decoded."""
+    """Returns the items of one page, and whether more follow.
+
+    A page has at most `limit` items and at most `most` bytes, unless its first item alone is larger. Items left for
+    the next page are not decoded.
+    """
     page: list[T] = []
     size = 0
     for one in found:
@@ -47,18 +50,18 @@ def fill_page(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BY
 
 @dataclass(frozen=True, slots=True)
 class ListCursor:
-    """Where a listing goes on: after this key; `rv` is the version its first page was read at."""
+    """Where a listing continues: after this key. `rv` is the resource version of its first page."""
 
     rv: int
     kind: str
     namespace: str
     name: str
     where: str
-    """Stands for what the listing is of."""
+    """Digest of the selection (`Where`) that is listed."""
 
     @classmethod
     def behind(cls, last: Resource, rv: int, where: Where) -> Self:
-        """After this object of a listing."""
+        """Returns the cursor after this object of a listing."""
         return cls(rv, last.kind, last.meta.namespace, last.meta.name, digest(where))
 
     def token(self) -> str:
@@ -76,7 +79,7 @@ class ListCursor:
 
 @dataclass(frozen=True, slots=True)
 class FamilyPlace:
-    """Where the history of a model's family goes on: after this resource version."""
+    """Where the history of a model and its dependents continues: after this resource version."""
 
     rv: int
     namespace: str
@@ -99,7 +102,7 @@ def check_limit(limit: int | None) -> None:
 
 
 def digest(where: Where) -> str:
-    """Equal for what selects the same: the order of conditions does not matter."""
+    """Returns an equal digest for equal selections; the order of conditions does not matter."""
     labels = sorted((one.key, one.op, sorted(one.values)) for one in where.labels)
     plain = (where.namespace, labels, sorted(where.fields.items()), sorted(where.unlike), where.owner)
     return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:16]

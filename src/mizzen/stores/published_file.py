@@ -1,4 +1,4 @@
-"""A file that gateways read: replaced whole, by a thread of its own, which nobody else's work can hold up."""
+"""A file that gateways read. A dedicated thread replaces it atomically, so no other work can delay it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PublishedFile:
         return await asyncio.get_running_loop().run_in_executor(self._thread, _holds, self.path, data)
 
     async def replace(self, data: bytes) -> None:
-        """OSError."""
+        """Replaces the file. Raises OSError."""
         await asyncio.get_running_loop().run_in_executor(self._thread, private_files.replace, self.path, data)
 
 

@@ -1,11 +1,11 @@
-"""The Store protocol: what every home of resources promises.
+"""The Store protocol: the guarantees of every resource store.
 
-Objects of a virtual kind (`Revision`) are read like all others, and written by the store itself: who tries is
-Forbidden. They are ordered by (namespace, kind, name, number) of what they tell of, a watch of them can begin at any
-version, and who watches all kinds is not told of them.
+Objects of a virtual kind (`Revision`) are read like all others, but only the store writes them: other writes raise
+Forbidden. They are ordered by (namespace, kind, name, number) of the object they describe. A watch of them can begin at
+any version, and a watch of all kinds does not include them.
 
-Objects of an unrecorded kind (`Event`) are written like all others, but history keeps nothing of them, and who watches
-all kinds is not told of them either: they tell of changes that this watcher has seen.
+Objects of an unrecorded kind (`Event`) are written like all others, but have no history. A watch of all kinds does not
+include them either: they describe changes that this watcher has already seen.
 
 One number orders everything: each accepted write gets the next `resourceVersion`, and a watch yields changes in that
 order. A write that changes nothing gets none. Acknowledged means durable.
@@ -32,24 +32,24 @@ class Where:
     fields: Mapping[str, str] = field(default_factory=dict)
     """Path to the text it must equal: metadata.name, metadata.namespace, and what the kind's `indexed` lists."""
     unlike: frozenset[tuple[str, str]] = frozenset()
-    """Such a path, and a text it must not equal: what is absent does not."""
+    """Such a path, and a text it must not equal; an absent value matches."""
     owner: str | None = None
     """uid of an owner"""
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Objects ordered by (namespace, name), and the place in the order of changes they were read at."""
+    """Objects ordered by (namespace, name), and the resource version they were read at."""
 
     items: tuple[Resource, ...]
     resource_version: str
     next: str | None = None
-    """Token for the next page; None on the last. Only then were these all: a page ends at a number of bytes, too."""
+    """Token for the next page; None on the last page. Pages also end at a size in bytes, so always check it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What selectors look at in an object: its labels, and the fields that it is found by."""
+    """The parts of an object that selectors match: its labels and indexed fields."""
 
     labels: Mapping[str, str]
     fields: Mapping[str, str]
@@ -59,13 +59,13 @@ class Traits:
 class Event:
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     resource: Resource
-    """For DELETED the last state, with the resource version of the deletion. Of a BOOKMARK only that version says
-    something: up to it, the watcher has been told all."""
+    """For DELETED the last state, with the resource version of the deletion. In a BOOKMARK only that version has
+    meaning: the watcher has seen every change up to it."""
     size: int = field(default=0, compare=False)
-    """About how many bytes it holds, for whoever keeps some of them."""
+    """Approximate size in bytes, for callers that buffer events."""
     before: Traits | None = None
-    """What selectors saw until then, when that is another than now: whoever watches a selection is told what leaves
-    it, also when they have not watched from the start."""
+    """What selectors saw before, if it differs from now. A watcher of a selection thus learns which objects leave
+    it, even if it has not watched from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Revision:
     number: int
     """Counts from 1 for each (kind, namespace, name)."""
     action: str
-    """created, updated, deleted; or what a status decision says, such as promoted"""
+    """created, updated, deleted; or the name of a status decision, such as promoted"""
     actor: str
     time: datetime
     before: Mapping[str, Any] | None
@@ -85,31 +85,33 @@ class Revision:
 
 
 class Present(Protocol):
-    """The store as a write finds it: nothing changes between what is read here and that write."""
+    """The store as a write sees it: nothing changes between these reads and that write."""
 
     def get(self, ref: Ref) -> Resource:
-        """NotFound."""
+        """Raises NotFound."""
         ...
 
     def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]:
-        """All of them, on no pages: for what is few."""
+        """Returns all matching objects, without pages. For kinds with few objects."""
         ...
 
     def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
-        """Those of a model (`catalog.model_of`) that were made last, newest first; of large ones fewer than `most`, as
-        on a page. Costs what it returns."""
+        """Returns the newest objects of a model (`catalog.model_of`), newest first.
+
+        Returns fewer than `most` if they are large, as on a page. The cost grows with the result.
+        """
         ...
 
     def count(self, kind: str, model: Ref) -> int:
-        """How many of a kind belong to a model. None of them is read for it."""
+        """Returns how many objects of a kind belong to a model, without reading any."""
         ...
 
 
 Guard: TypeAlias = Callable[[Present], None]
-"""What must hold of other objects when a write is done; raises to refuse it.
+"""A condition on other objects that must hold for a write; raises to reject it.
 
-Asked last, when nothing else speaks against the write, and not at all when the write changes nothing. Called in the
-thread that writes: it should read little, and use nothing but what it is given.
+Called last, after all other checks passed, and not at all if the write changes nothing. Runs in the writer thread: it
+should read little, and use only its arguments.
 """
 
 
@@ -117,106 +119,108 @@ class Reads(Protocol):
     """One moment of a store."""
 
     async def get(self, ref: Ref) -> Resource:
-        """NotFound."""
+        """Raises NotFound."""
         ...
 
     async def list(
         self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        """As `Store.list`. Its pages are all of this moment, and never Expired."""
+        """Like `Store.list`. All its pages show this moment and never raise Expired."""
         ...
 
     async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """As `Store.among`."""
+        """Like `Store.among`."""
         ...
 
     async def check(self, guard: Guard) -> None:
-        """Ask what a guard thinks of this moment. The write it is given to asks it again."""
+        """Runs a guard against this moment. The write that has this guard runs it again."""
         ...
 
     async def last_change(self, model: Ref) -> Revision | None:
-        """The newest entry of `Store.family_history`; None when there never was such a model."""
+        """Returns the newest entry of `Store.family_history`; None if the model never existed."""
         ...
 
 
 class Store(Protocol):
     async def get(self, ref: Ref) -> Resource:
-        """NotFound."""
+        """Raises NotFound."""
         ...
 
     async def list(
         self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
     ) -> Listing:
-        """One agreeing read, whose cost grows with what it returns and not with what else there is.
+        """One consistent read, whose cost grows with its result and not with the size of the store.
 
-        A page ends at `limit` objects, or at a few megabytes of them (`pages.PAGE_BYTES`) also without a limit; it has
-        at least one, if there is any. `whole.whole` reads all pages.
+        A page ends at `limit` objects or, even without a limit, at a few megabytes (`pages.PAGE_BYTES`). It has at
+        least one object, if there is any. `all_pages.whole` reads all pages.
 
-        `after` is `Listing.next` of the page before, with an equal `where`; Expired when it is too old to go on
-        from. BadRequest for a field that is not indexed.
+        `after` is `Listing.next` of the previous page, with an equal `where`; raises Expired if it is too old.
+        Raises BadRequest for a field that is not indexed.
         """
         ...
 
     async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Which of these there are. However large they are, none of them is read for it."""
+        """Returns which of these exist, without reading them."""
         ...
 
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
-        """Reads that agree with each other, whatever is written meanwhile. Keep it short."""
+        """Opens a consistent view of one moment, whatever is written meanwhile. Keep it short."""
         ...
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        """Give it uid, generation 1, times and a resource version. AlreadyExists."""
+        """Assigns uid, generation 1, times and a resource version. Raises AlreadyExists."""
         ...
 
     async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        """Write metadata and spec, never status. Generation moves only when the spec changed.
+        """Writes metadata and spec, never status. Generation increases only if the spec changed.
 
-        Conflict unless `new.meta.resource_version` is the stored one (empty: no check). Taking the last finalizer off
-        an object marked as deleted removes it. A no-op changes nothing and returns what is stored. NotFound.
+        Raises NotFound, and Conflict unless `new.meta.resource_version` is the stored one (empty: no check). Removing
+        the last finalizer of an object marked as deleted removes the object. A no-op returns the stored object.
         """
         ...
 
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
     ) -> Resource:
-        """Write status, and who owns its fields, only; otherwise as `update`, and generation never moves.
+        """Writes only status and the ownership of its fields; otherwise like `update`. Generation never changes.
 
-        With `decision` (such as `promoted`) the change is also written to history, with status as before and after.
+        With `decision` (such as `promoted`), history also records the change, with the status before and after.
         """
         ...
 
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
-        """Mark as deleted; gone at once when it has no finalizers (then None). Idempotent while marked. NotFound.
+        """Marks as deleted, or removes at once if there are no finalizers (returns None). Idempotent while marked.
 
-        With `uid`, Conflict when the name now belongs to another object.
+        Raises NotFound and, with `uid`, Conflict if the name now belongs to another object.
         """
         ...
 
     def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncIterator[Event]:
-        """Every change after resource version `since`, in order, of one kind or (None) of all, while it is read.
+        """Yields every change after resource version `since`, in order, of one kind or (None) of all.
 
-        Expired when `since` is older than what is kept: list, then watch from there. With `quiet`, a BOOKMARK comes
-        after so many seconds in which there was none, so that whoever resumes there need not list again.
+        Raises Expired if `since` is older than the kept events: list, then watch from there. With `quiet`, yields a
+        BOOKMARK after that many seconds without a change, so that a watcher can resume there without a list.
         """
         ...
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
-        """Oldest first. Empty for an object that never was."""
+        """Returns revisions, oldest first. Empty for an object that never existed."""
         ...
 
     async def family_history(
         self, model: Ref, *, limit: int | None = None, after: str | None = None
     ) -> tuple[tuple[Revision, ...], str | None]:
-        """Of a model and of all that belongs to it (`catalog.model_of`), also of what is deleted, in the order it was
-        written; with the token for the next page. Pages end as those of `list`. Costs what it returns, however much
-        else there is."""
+        """Returns a page of the history of a model and all objects that belong to it (`catalog.model_of`).
+
+        Includes deleted objects, in write order, with the token for the next page. Pages end like those of `list`. The
+        cost grows with the result, not with the size of the store.
+        """
         ...
 
     def position(self, kind: str) -> str:
-        """The resource version of the last change of this kind; no change that was acknowledged is missing from it.
+        """Returns the resource version of the last change of this kind; includes every acknowledged change.
 
-        Costs nothing: for whoever keeps a copy of all objects of a kind and must know whether it is still true.
+        Costs nothing. For callers that cache all objects of a kind and must know whether the cache is current.
         """
         ...
 

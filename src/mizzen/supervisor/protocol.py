@@ -48,8 +48,8 @@ EXIT_PERMANENT = 78
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(4 << 20), "MALLOC_TRIM_THRESHOLD_": str(16 << 20)}
-"""Environment for processes that carry large bodies: glibc keeps some MB of freed memory. Otherwise the kernel allocates
-fresh pages for each body, a fifth of the total work on it."""
+"""Environment for processes that carry large bodies: glibc keeps some MB of freed memory. Otherwise the kernel must
+allocate fresh pages for each body, a fifth of the total work on it."""
 
 
 #                     ┌──────── exit, restart ────────┐

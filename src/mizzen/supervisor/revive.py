@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> None:
-    """Holds a connection to the supervisor and starts a new one when it dies. Runs until cancelled.
+    """Holds a connection to the supervisor and starts a new one when it dies. Runs until canceled.
 
     `delay` lets one process go first. If several try at once, the supervisor's lock decides, and the others connect to
     the winner. A deliberate stop is announced and removes the info file, and nothing is revived after it. If the

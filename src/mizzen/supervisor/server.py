@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 
 class Supervisor:
     def __init__(self, home: Home, boot: Boot, sockets: Mapping[str, socket.socket], *, tethered: bool) -> None:
-        """Needs a running loop. `sockets` are the listening sockets to hold and to pass to processes that inherit them."""
+        """Needs a running loop. `sockets` are the listening sockets to hold and to pass on to processes."""
         loop = asyncio.get_running_loop()
         self.processes: dict[str, Process] = {}
         self.conversations: dict[Connection, asyncio.Task[None]] = {}
@@ -184,7 +184,7 @@ class Supervisor:
     async def _stop_all(self) -> list[str]:
         """Stops rank by rank within the stop timeout, then sends KILL; never takes much longer than that.
 
-        Lasting processes do not wait for other ranks: they get the whole timeout, or no signal if they are left running.
+        Lasting processes do not wait for other ranks: they get the whole timeout, or no signal if left running.
         """
         deadline = time.monotonic() + self._boot.stop_timeout
         for process in self._ending():

@@ -171,7 +171,7 @@ class Handshake:
     async def _secure(self, protocol: Callable[[], LimitedConnection], tls: ssl.SSLContext) -> None:
         loop, limit = asyncio.get_running_loop(), self._limiter.timeouts.handshake
 
-        def secured() -> LimitedConnection:
+        def create_protocol() -> LimitedConnection:
             made = protocol()
             made.handshake = self
             return made
@@ -182,7 +182,7 @@ class Handshake:
             if self._reject_plain_http():
                 return
             self._handed_over = True
-            await loop.connect_accepted_socket(secured, self._connection, ssl=tls, ssl_handshake_timeout=limit)
+            await loop.connect_accepted_socket(create_protocol, self._connection, ssl=tls, ssl_handshake_timeout=limit)
         except OSError as error:  # not TLS, an unsupported version, or an incomplete handshake
             log.debug("TLS handshake failed: %s", error)
         finally:

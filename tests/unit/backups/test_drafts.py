@@ -24,7 +24,7 @@ import os, sys
 from pathlib import Path
 from tests.unit.backups.folders import TAKEN, Quiet
 from mizzen.backups import folder, restore
-from mizzen.backups.create import Wanted
+from mizzen.backups.create import BackupRequest
 
 class Killed(Quiet):
     def step(self, what, total):
@@ -32,7 +32,7 @@ class Killed(Quiet):
             os.kill(os.getpid(), 9)
 
 if sys.argv[1] == "files":
-    folder.add(Wanted(Path(sys.argv[2]), TAKEN), Path(sys.argv[3]), Killed())
+    folder.add(BackupRequest(Path(sys.argv[2]), TAKEN), Path(sys.argv[3]), Killed())
 else:
     restore._write = lambda *_: os.kill(os.getpid(), 9)
     restore.restore(Path(sys.argv[2]), Path(sys.argv[3]), Killed())

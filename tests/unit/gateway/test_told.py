@@ -97,7 +97,7 @@ def test_a_truth_that_no_frame_can_carry_counts_all_the_same(world: World, caplo
     answer = world.post({"id": world.answered(), "truth": 10**30})
     assert answer[1]["counted"] is True
     assert heard == []
-    assert "models were not told of feedback" in caplog.text
+    assert "models could not be notified of feedback" in caplog.text
 
 
 def test_one_replica_is_told_if_any_wants_to_know() -> None:

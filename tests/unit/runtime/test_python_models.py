@@ -130,7 +130,7 @@ def test_a_cloudpickle_only_when_trusted(tmp_path: Path) -> None:
         (
             "def f(i): ...\nf.inputs = [{'name': 'x', 'datatype': 'FLOAT', 'shape': [1]}]",
             "user_model:f",
-            "'FLOAT' is no datatype",
+            "'FLOAT' is not a valid datatype",
         ),
         (
             "def f(i): ...\nf.inputs = [{'name': 'x', 'datatype': 'FP64', 'shape': [4]}]",

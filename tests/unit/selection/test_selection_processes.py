@@ -33,7 +33,8 @@ def desk():
     return FeedbackWriter(folder / "state.db", folder / "run" / "selection", random.Random(), post=post)
 
 def given(uid, id, number, policy, arm, reward):
-    return FeedbackEntry(uid, id, str(reward).encode(), reward, float(number), [Credit("n", policy, ARMS, arm, 0.5, "")],
+    credits = [Credit("n", policy, ARMS, arm, 0.5, "")]
+    return FeedbackEntry(uid, id, str(reward).encode(), reward, float(number), credits,
                  [Score(arm, "1", reward, None)])
 """
 

@@ -1,4 +1,4 @@
-"""Blocking work in a thread that gives up when nobody waits for it any more."""
+"""Blocking work in a thread that stops when its caller is canceled."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 async def in_thread(
     work: Callable[Concatenate[threading.Event, P], T], /, *arguments: P.args, **options: P.kwargs
 ) -> T:
-    """The result of `work`, whose first argument is set once the caller is cancelled.
+    """Returns the result of `work`, whose first argument is an event that is set if the caller is canceled.
 
-    Ends only when the work has: until then its files must neither be closed nor removed.
+    Returns only when the work has ended: until then its files must neither be closed nor removed.
     """
-    import asyncio  # not above: runners, which have no event loop, start more quickly
+    import asyncio  # imported here because runners have no event loop and start faster without it
 
     stop = threading.Event()
     running = asyncio.ensure_future(asyncio.to_thread(work, stop, *arguments, **options))
@@ -29,12 +29,12 @@ async def in_thread(
     except asyncio.CancelledError:
         stop.set()
         await asyncio.wait([running])
-        running.exception()  # nobody is there to be told
+        running.exception()  # no caller is left to get it
         raise
 
 
 class CancellableReader:
-    """Content that is read only as long as it is wanted."""
+    """A reader that stops once its caller is canceled."""
 
     def __init__(self, content: Readable, stop: threading.Event) -> None:
         self._content = content

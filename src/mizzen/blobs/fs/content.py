@@ -1,4 +1,4 @@
-"""The bytes of files: their digest, and copies of them that share nothing with the original."""
+"""File content: digests, and copies that are independent of the original."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from mizzen.errors import Fault, Invalid
 CHUNK = 1 << 20
 DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
 _FICLONE = 0x40049409
-"""Linux: make one file a copy of another that shares its blocks until either is written to."""
+"""Linux ioctl: makes one file a copy-on-write clone of another."""
 
 
 class Readable(Protocol):
-    """Whatever gives bytes until it gives none."""
+    """Any source that returns bytes, and empty bytes at its end."""
 
     def read(self, size: int, /) -> bytes | None: ...
 
 
 def hex_of(digest: str) -> str:
-    """The digits of a digest. Invalid when it is none."""
+    """Returns the hex digits of a digest. Raises Invalid if it is malformed."""
     match = DIGEST.fullmatch(digest)
     if match is None:
         raise Invalid.of("digest", (Fault("digest", f"{digest[:100]!r} is not sha256:<64 hex digits>"),))
@@ -42,7 +42,7 @@ def digest_of(path: Path) -> str:
 
 
 def copy(content: Readable, file: io.FileIO) -> tuple[str, int]:
-    """Returns the digest and the size of what was written."""
+    """Copies the content; returns its digest and size."""
     hasher = hashlib.sha256()
     size = 0
     while chunk := content.read(CHUNK):
@@ -59,7 +59,7 @@ def write_all(file: io.FileIO, data: bytes) -> None:
 
 
 def clone_or_copy(source: Path, target: Path) -> str:
-    """Make `target`, and return the digest of what it holds."""
+    """Creates `target` and returns the digest of its content."""
     with source.open("rb", buffering=0) as content, target.open("xb", buffering=0) as file:
         if not _clone(content, file):
             return copy(content, file)[0]
@@ -71,6 +71,6 @@ def _clone(content: io.FileIO, file: io.FileIO) -> bool:
         return False
     try:
         fcntl.ioctl(file.fileno(), _FICLONE, content.fileno())
-    except OSError:  # most file systems cannot; what else may be wrong, copying will tell
+    except OSError:  # most file systems cannot; any other problem shows up when copying
         return False
     return True

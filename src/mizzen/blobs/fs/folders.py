@@ -1,7 +1,7 @@
-"""Folders of files: which files one holds, and laying one out from files kept elsewhere.
+"""Folders of files: listing the files of one, and laying one out from files stored elsewhere.
 
-Beside a folder that was laid out stands a marker: the digest of each file, and how its inode looked then. Whatever is
-done to a file changes its inode, so a second look costs no reading.
+A laid-out folder has a marker file next to it, with the digest and inode state of each file. Any change to a file
+changes its inode, so a later check reads no content.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ MOST_FILES = 5000
 SKIPPED_FOLDERS = frozenset({"__pycache__", ".git", "__MACOSX"})
 SKIPPED_SUFFIX = ".pyc"
 COMPLETE = ".complete"
-"""A file that says: this folder is finished. No part of its content."""
+"""A file that marks a folder as finished. Not part of its content."""
 QUIET = 5.0
-"""Seconds without a change, after which a folder without that file counts as finished, too."""
+"""Seconds without a change after which a folder without that file also counts as finished."""
 
 
 class HasContent(Protocol):
@@ -37,15 +37,15 @@ class HasContent(Protocol):
 
 
 def is_skipped(path: str) -> bool:
-    """Is this left out wherever files are taken from: what tools leave behind, and markers?"""
+    """Whether every import skips this path: leftovers of tools, and markers."""
     *folders, name = path.split("/")
     return name.endswith(SKIPPED_SUFFIX) or path == COMPLETE or not SKIPPED_FOLDERS.isdisjoint(folders)
 
 
 def why_unfinished(folder: Path, now: float) -> str | None:
-    """Why this folder should not be read yet: somebody may still be copying into it. None when it may.
+    """Returns why this folder should not be read yet (a copy into it may be in progress), or None if it may be.
 
-    `now` in seconds since 1970, as the times of files are.
+    `now` is in seconds since 1970, like file times.
     """
     if (folder / COMPLETE).exists():
         return None
@@ -60,14 +60,14 @@ def why_unfinished(folder: Path, now: float) -> str | None:
 
 
 def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
-    """(relative path, file) for a file alone, or for each file of a folder, ordered by path.
+    """Returns (relative path, file) for a single file, or for each file of a folder, ordered by path.
 
-    A link to a file within the folder counts as that file. Invalid, with every fault, for what cannot be kept as
-    content; NotFound.
+    A link to a file within the folder counts as that file. Raises NotFound, and Invalid, with every fault, for files
+    that cannot be stored as content.
     """
     try:
         top = source.resolve(strict=True)
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
+    except (OSError, RuntimeError) as error:  # RuntimeError: circular links
         raise NotFound(f"no file or folder {source}") from error
     if not top.is_dir():
         fault = _fault(top, top.parent)
@@ -94,7 +94,7 @@ def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
 
 
 def check_entries(entries: Iterable[HasContent]) -> dict[str, str]:
-    """Path to digest. Invalid, with every fault, unless all paths can stand beside each other inside one folder."""
+    """Returns path to digest. Raises Invalid, with every fault, unless all paths can coexist in one folder."""
     digests: dict[str, str] = {}
     faults: list[Fault] = []
     for entry in entries:
@@ -112,12 +112,12 @@ def check_entries(entries: Iterable[HasContent]) -> dict[str, str]:
 
 
 def lay_out(files: Mapping[str, tuple[str, Path]], target: Path, ask: Callable[[int], None] | None = None) -> None:
-    """Make `target` a folder of exactly these files, path to (digest, content): built beside it, then renamed.
+    """Makes `target` a folder of exactly these files, path to (digest, content): builds it next to it, then renames.
 
-    The files are nobody else's: not linked, because whoever runs with them may write to them. NotFound when a
-    content does not have its digest. `ask` is told of the bytes before any is written, and may refuse.
+    The files are copies, not links, because the process that uses them may write to them. Raises NotFound if a content
+    does not match its digest. `ask` is called with the number of bytes before any is written, and may raise to refuse.
     """
-    # Fixed names, so that what a killed process left is found and removed by the next.
+    # Fixed names, so that the next process finds and removes the leftovers of a killed one.
     new, old, marker = (target.with_name(f".{target.name}.{word}") for word in ("new", "old", "laid"))
     if _holds(target, {path: digest for path, (digest, _) in files.items()}, marker):
         return
@@ -146,7 +146,7 @@ def lay_out(files: Mapping[str, tuple[str, Path]], target: Path, ask: Callable[[
 
 
 def _walk(top: Path) -> Iterator[Path]:
-    """Everything in a folder that is not itself a folder; links are not followed."""
+    """Yields everything in a folder that is not itself a folder; does not follow links."""
     for folder, names, files in os.walk(top, onerror=_unreadable):
         links = [name for name in names if (Path(folder) / name).is_symlink()]
         names[:] = [name for name in names if name not in SKIPPED_FOLDERS and name not in links]
@@ -160,7 +160,7 @@ def _unreadable(error: OSError) -> None:
 
 
 def _fault(file: Path, top: Path) -> str | None:
-    """Why this cannot be kept as a file of the folder `top`."""
+    """Returns why this cannot be stored as a file of the folder `top`, or None if it can."""
     if not _is_text(str(file.relative_to(top))):
         return "its name is not UTF-8: rename it"
     try:
@@ -178,12 +178,12 @@ def _fault(file: Path, top: Path) -> str | None:
 
 
 def _holds(target: Path, digests: Mapping[str, str], marker: Path) -> bool:
-    """Does the folder hold exactly these, untouched? Bytecode that was written beside them does not count."""
+    """Whether the folder holds exactly these files, unchanged. Bytecode caches do not count."""
     if not target.is_dir():
         return False
     try:
         laid = json.loads(marker.read_bytes())
-    except (OSError, ValueError):  # none, or torn
+    except (OSError, ValueError):  # missing or incomplete
         return False
     found = {file.relative_to(target).as_posix(): file for file in _walk(target)}
     return found.keys() == digests.keys() and laid == {
@@ -192,7 +192,7 @@ def _holds(target: Path, digests: Mapping[str, str], marker: Path) -> bool:
 
 
 def _look(file: Path) -> tuple[int, ...]:
-    """Changes with the file; nobody but the kernel sets the time of the last change."""
+    """Returns a value that changes with the file: only the kernel sets its change time."""
     found = file.lstat()
     return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
@@ -205,5 +205,5 @@ def _remove(path: Path) -> None:
 
 
 def _is_text(name: str) -> bool:
-    """False for NUL, and for what Python makes of file names that are not UTF-8."""
+    """False for names with NUL, or with the surrogates that Python uses for non-UTF-8 names."""
     return "\0" not in name and name == name.encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Folders that are there after a power loss, too."""
+"""Folder operations that survive a power loss."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make_folder(path: Path) -> Path:
-    """Make it, with those above it."""
+    """Creates the folder and its parents, durably."""
     if not path.is_dir():
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
@@ -16,7 +16,7 @@ def make_folder(path: Path) -> Path:
 
 
 def sync_folder(folder: Path) -> None:
-    """What was renamed or removed in it is so after a power loss, too."""
+    """Makes renames and removals in the folder survive a power loss."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

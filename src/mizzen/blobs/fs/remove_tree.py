@@ -1,4 +1,4 @@
-"""Folders that somebody else's code has filled, removed however deep they are."""
+"""Removal of folders filled by untrusted code, however deep they are."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from pathlib import Path
 
 
 def remove_tree(folder: Path) -> None:
-    """Nothing happens when it is not there. OSError."""
+    """Removes the folder; does nothing if it is absent. Raises OSError."""
     try:
         shutil.rmtree(folder)
     except FileNotFoundError:
         return
-    except (RecursionError, OSError):  # also: more folders open at once than may be
+    except (RecursionError, OSError):  # OSError also if too many folders are open at once
         if not folder.is_dir() or folder.is_symlink():
             raise
         _flatten(folder)
 
 
 def _flatten(folder: Path) -> None:
-    """Level by level: what is two below comes up to one below. So no path is ever longer than that, and nothing calls
-    itself."""
+    """Moves entries up from two levels below to one, repeatedly: paths stay short, and nothing recurses."""
     numbers = count()
     while entries := list(os.scandir(folder)):
         for entry in entries:

@@ -1,4 +1,4 @@
-"""How content comes in: archives, git, downloads, buckets and resumable uploads, each bounded and verified.
+"""Import of content from archives, git, downloads, buckets and resumable uploads, each bounded and verified.
 
-Storing it is the job of the blob stores one level up.
+The blob stores one level up store it.
 """

@@ -1,8 +1,8 @@
-"""Archives, told by their content: tar, plain or compressed by gzip, bzip2 or xz, and zip. Unpacked into an Intake.
+"""Archives, detected by content: tar, plain or compressed by gzip, bzip2 or xz, and zip. Unpacked into an Intake.
 
-An archive is what a stranger wrote. The standard library parses it, and this module sees to it that parsing stays
-bounded (headers, directories, recursion), that what is declared is what is there, and that damage is never taken for an
-end. Faults of the archive itself are BadRequest; those of its names, Invalid; its size, TooLarge.
+Archives are untrusted. The standard library parses them; this module keeps parsing bounded (headers, directories,
+recursion), checks that the content matches its declaration, and never mistakes damage for the end. A damaged archive
+raises BadRequest, bad names raise Invalid, and an excessive size raises TooLarge.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PLAIN = frozenset({
     ".joblib", ".pkl", ".pickle", ".pt", ".pt2", ".pth", ".ckpt", ".keras", ".h5", ".npz", ".skops", ".onnx", ".mar",
     ".nemo", ".whl", ".jar", ".safetensors",
 })  # fmt: skip
-"""Files that may be archives inside, and are meant as they are."""
+"""Suffixes of files that may be archives inside but are stored as they are."""
 
 MOST_HEADER = 256 << 10
-"""Bytes a tar may say of one member: names are short, extended attributes not always."""
+"""Maximum bytes of tar headers per member: names are short, extended attributes not always."""
 MOST_DIRECTORY = 8 << 20
-"""Bytes of a zip's directory; 10,000 long names fit in."""
+"""Maximum bytes of a zip's directory; enough for 10,000 long names."""
 _LINK = 4096
 _ZERO = bytes(tarfile.BLOCKSIZE)
 _ZIP_MAGIC = (b"PK\x03\x04", b"PK\x05\x06")
@@ -45,7 +45,7 @@ _ZIP_DAMAGE = (
 
 
 def format_of(file: BinaryIO) -> Format | None:
-    """What the content is, whatever its name; None for anything that is no archive."""
+    """Returns the archive format by content, whatever the name; None if it is not an archive."""
     file.seek(0)
     head = file.read(8)
     if head.startswith(_ZIP_MAGIC):
@@ -58,12 +58,12 @@ def format_of(file: BinaryIO) -> Format | None:
 
 
 def is_meant(file: BinaryIO, name: str) -> bool:
-    """Should this be unpacked? Not when its name says that it is something else, which only happens to be packed."""
+    """Whether to unpack this file. Not if its name shows another format that is only packed as an archive."""
     return PurePosixPath(name).suffix.lower() not in PLAIN and format_of(file) is not None
 
 
 def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
-    """Everything in the archive, which has `size` bytes, goes into the intake. BadRequest, TooLarge, Invalid."""
+    """Unpacks an archive of `size` bytes into the intake. Raises BadRequest, TooLarge or Invalid."""
     match format_of(file):
         case "tar":
             _unpack_tar(Expanded(file, Meter(limits, size)), intake)
@@ -77,7 +77,7 @@ def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
 
 
 def zip_names(file: BinaryIO) -> list[str]:
-    """Of all that a zip holds. BadRequest for a damaged one, or one whose directory is too large to be read."""
+    """Returns the names in a zip. Raises BadRequest if it is damaged or its directory is too large."""
     try:
         with zipfile.ZipFile(cast("IO[bytes]", _Bounded(file))) as archive:
             return archive.namelist()
@@ -96,17 +96,17 @@ def _unpack_tar(stream: Expanded, intake: Intake) -> None:
             name = stream.name = member.name
             stream.allowance = None
             _take_member(archive, member, intake)
-            # Else it would remember all members, each with what was said of it.
+            # Otherwise tarfile would keep all members and their headers in memory.
             archive.members = []  # type: ignore[attr-defined]
             archive.pax_headers = {}
             stream.allowance = MOST_HEADER
     except _TAR_DAMAGE as error:
         raise BadRequest(f"the tar is damaged{_after(name)}: {_one_line(error)}") from error
-    # tarfile takes a header it cannot read for the end.
+    # tarfile treats an unreadable header as the end.
     if stream.last != _ZERO:
         raise BadRequest(f"the tar is damaged or cut off{_after(name)}: its end is missing")
     stream.allowance = None
-    while stream.read(1 << 16):  # and compressed content is checked up to its last byte
+    while stream.read(1 << 16):  # verifies compressed content up to its last byte
         pass
 
 
@@ -166,7 +166,7 @@ def _take_zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, intake: Inta
 
 
 def _refuse_overlaps(members: list[zipfile.ZipInfo], end: int) -> None:
-    """Files that share their packed bytes: how a small zip becomes a large bomb."""
+    """Rejects files that share packed bytes, which turn a small zip into a bomb."""
     free = 0
     for member in sorted(members, key=lambda member: member.header_offset):
         if member.header_offset < free:
@@ -177,7 +177,7 @@ def _refuse_overlaps(members: list[zipfile.ZipInfo], end: int) -> None:
 
 
 class _Bounded:
-    """A file of which nobody reads much at once: zipfile reads a directory whole, as long as it says it is."""
+    """A file with bounded reads: zipfile reads a whole directory, of whatever length it declares."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

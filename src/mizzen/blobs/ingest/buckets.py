@@ -1,9 +1,9 @@
-"""Files from a bucket: all objects below a prefix, brought into a folder. Blocking code.
+"""Files from a bucket: downloads all objects below a prefix into a folder. Blocking code.
 
-<target>/…                      whole files, under the names that they have below the prefix
+<target>/…                      complete files, with their names below the prefix
 <target's folder>/.<name>.parts/
-    <hash>.part                 what has come of an object, to be gone on with when this is run again
-    <hash>                      nothing in it: this object, as it was then, has come whole
+    <hash>.part                 the received part of an object; the next run resumes it
+    <hash>                      empty: this version of the object is complete
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ from mizzen.errors import Fault, Invalid, NotFound, Unavailable
 _AT_ONCE: Final = 4
 _MOST_FAULTS: Final = 10
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
-"""An ETag of an object that came in one part; those of others end with the number of parts."""
+"""ETag of an object uploaded in one part; ETags of others end with the number of parts."""
 _REFUSED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|403 Forbidden|401 Unauthorized")
 
 log = logging.getLogger(__name__)
 
 Told = Callable[[int, int], None]
-"""Bytes that are there, and of how many. Called by several threads, one at a time."""
+"""Called with the bytes received and the total, by several threads, one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Object:
     key: str
     path: str
-    """Below the target."""
+    """Path below the target."""
     size: int
     e_tag: str
 
     @property
     def mark(self) -> str:
-        """Another one when its content is another."""
+        """A value that changes with the content."""
         return hashlib.sha256(f"{self.key}\0{self.e_tag}\0{self.size}".encode()).hexdigest()[:40]
 
 
@@ -76,12 +76,13 @@ def fetch_prefix(
     room: Room | None = None,
     private: bool = True,
 ) -> None:
-    """Make `target` hold exactly what is below the prefix, or the one object that is called so; whole when this
-    returns. Run again after a failure, it goes on where it was. Without a key, the bucket is asked as anybody may.
-    `private`: may the endpoint be one that only this machine's network has?
+    """Makes `target` hold exactly the objects below the prefix, or the one object of that name.
 
-    NotFound when there is nothing; Invalid for what will not be better the next time, as keys that are refused and
-    names that are no paths; Unavailable, NoRoom.
+    Complete when this returns; a new run after a failure resumes. Without a key, requests are anonymous. `private`:
+    whether the endpoint may be in this machine's private network.
+
+    Raises NotFound if there is nothing; Invalid for permanent errors, such as rejected keys or names that are not valid
+    paths; Unavailable, NoRoom.
     """
     given = credentials or Credentials()
     if not private and given.endpoint:
@@ -102,7 +103,7 @@ def fetch_prefix(
 
 
 def _refuse_private(endpoint: str) -> None:
-    """Invalid. A name may lead elsewhere when it is asked for again, which nobody can rule out here."""
+    """Raises Invalid for a private endpoint. Cannot rule out that the name resolves differently later."""
     import asyncio
 
     parsed = urlsplit(endpoint)
@@ -112,7 +113,7 @@ def _refuse_private(endpoint: str) -> None:
 
 def _list_objects(store: Any, prefix: str, where: str) -> list[_Object]:
     found = {item["path"]: item for page in obstore.list(store, prefix or None) for item in page}
-    # A console leaves an empty object for each folder that it shows.
+    # Cloud consoles create an empty object for each folder.
     folders = {above for key in found for above in _above(key)}
     objects = [
         _Object(key, key.removeprefix(f"{prefix}/") if prefix else key, item["size"], item["e_tag"] or "")
@@ -145,14 +146,14 @@ def _is_path(path: str) -> bool:
 
 
 def _remove_others(target: Path, wanted: set[str]) -> None:
-    """What an earlier run brought and is there no more, and links, through which one would write elsewhere."""
+    """Removes files of an earlier run that no longer exist, and links, which would redirect writes elsewhere."""
     for folder, folders, files in os.walk(target, topdown=False):
         for name in (*folders, *files):
             path = Path(folder) / name
             if path.is_symlink() or (path.is_file() and path.relative_to(target).as_posix() not in wanted):
                 path.unlink()
             elif path.is_dir():
-                with suppress(OSError):  # something is in it
+                with suppress(OSError):  # it is not empty
                     path.rmdir()
 
 
@@ -199,7 +200,7 @@ class _Fetch:
         part = self._parts / f"{one.mark}.part"
         found, expected = self._fill(one, part), _MD5.fullmatch(one.e_tag)
         if expected is not None and found != expected[1]:
-            # Damaged on its way; or encrypted where it is kept, and its ETag is no MD5: then it comes so again.
+            # Damaged in transit; or encrypted at rest, where the ETag is not an MD5: then it arrives the same again.
             self._count.add(-one.size)
             part.unlink()
             again = self._fill(one, part)
@@ -215,7 +216,7 @@ class _Fetch:
             (self._parts / one.mark).touch()
 
     def _fill(self, one: _Object, part: Path) -> str:
-        """The MD5 of the whole part, after the rest has come."""
+        """Downloads the rest and returns the MD5 of the whole part."""
         hasher = hashlib.md5(usedforsecurity=False)
         with disk_faults(), part.open("a+b", buffering=0) as file:
             if os.fstat(file.fileno()).st_size > one.size:

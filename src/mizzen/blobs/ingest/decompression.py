@@ -1,6 +1,6 @@
-"""Compressed content as the stream it unpacks to: read forwards, in bounded memory, counted while it comes.
+"""Streaming decompression: forward only, in bounded memory, with byte counts.
 
-The standard library's files do most of this, but they let an archive say how much memory to take: xz by its dictionary.
+The standard library does most of this, but lets an archive decide how much memory to use: xz by its dictionary.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ XZ_MEMORY = 256 << 20
 _PIECE = 64 << 10
 
 DAMAGED = (zlib.error, lzma.LZMAError, EOFError, OSError)
-"""What decompressors raise; bz2 has no exception of its own."""
+"""Errors that decompressors raise; bz2 has no own exception type."""
 
 
 class _Decompressor(Protocol):
@@ -40,10 +40,10 @@ def compression_of(head: bytes) -> Compression | None:
 
 
 class Expanded:
-    """A stream with `read`, `tell` and a `seek` that only goes forwards. What is cut off is damaged, not at its end.
+    """A stream with `read`, `tell` and a forward-only `seek`. Truncated content counts as damaged, not as ended.
 
-    `allowance`: while it is set, this many bytes may be read, and no more in one go. For whoever has to hold what an
-    archive says of itself in memory.
+    `allowance`: while set, limits the bytes that may be read, also in one call. For callers that must hold the headers
+    of an archive in memory.
     """
 
     def __init__(self, file: BinaryIO, meter: Meter | None = None) -> None:
@@ -58,12 +58,12 @@ class Expanded:
         self._decompressor: _Decompressor | None = _NEW[self._compression]() if self._compression else None
         self.allowance: int | None = None
         self.name = "the archive"
-        """What is being read just now, for messages."""
+        """The name of the current item, for messages."""
         self.last = b""
-        """What the last read gave."""
+        """The result of the last read."""
 
     def read(self, size: int, /) -> bytes:
-        """So many bytes, less only at the end. BadRequest when the content is damaged."""
+        """Returns `size` bytes, fewer only at the end. Raises BadRequest if the content is damaged."""
         if self.allowance is not None:
             self.allowance -= size
             if self.allowance < 0:
@@ -104,7 +104,7 @@ class Expanded:
                 if not self._begin_next(self._decompressor.unused_data):
                     return b""
                 continue
-            # bz2 and lzma keep what they have not unpacked yet, and would keep all they are given.
+            # bz2 and lzma buffer all input that they have not unpacked yet.
             hungry = getattr(self._decompressor, "needs_input", True)
             if not self._packed and hungry:
                 self._packed = self._file.read(_PIECE)
@@ -118,7 +118,7 @@ class Expanded:
                 raise EOFError("it ends in the middle")
 
     def _begin_next(self, left: bytes) -> bool:
-        """Several compressed streams may follow each other, and zeros may fill up the end."""
+        """Starts the next of several concatenated streams; zeros may pad the end."""
         rest = (left or self._packed or self._file.read(_PIECE)).lstrip(b"\0")
         while not rest and (piece := self._file.read(_PIECE)):
             rest = piece.lstrip(b"\0")

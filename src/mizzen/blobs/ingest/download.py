@@ -1,4 +1,4 @@
-"""Content from http(s): streamed into a spool while it is hashed, and gone on with when the connection breaks."""
+"""Downloads over http(s): streamed into a spool, hashed, and resumed when the connection breaks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mizzen.errors import Fault, Invalid
 MOST_REDIRECTS: Final = 5
 ATTEMPTS: Final = 6
 DEADLINE: Final = 3600.0
-"""Seconds for all attempts together, however many: only those in a row that bring nothing are counted."""
+"""Seconds for all attempts together. The retry count includes only consecutive attempts without progress."""
 _SILENCE = 30.0
 _LONGEST_PAUSE = 8.0
 _WORTH_A_RETRY = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -29,22 +29,22 @@ FIELD = "downloadURL"
 @dataclass(frozen=True, slots=True)
 class Policy:
     private: bool
-    """May addresses be asked that only this machine's network has?"""
+    """Whether requests to private addresses are allowed."""
     pause: float = 0.5
-    """Seconds before the first retry; twice as long before each further one."""
+    """Seconds before the first retry; doubles with each further one."""
 
 
 Told = Callable[[int, int | None], None]
-"""Bytes that are there, and of how many, where the server says so. Fewer than before: it begins anew."""
+"""Called with the bytes received and the total, if the server sends it. A smaller number means a restart."""
 
 
 def _nobody(_done: int, _total: int | None) -> None: ...
 
 
 async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told: Told = _nobody) -> None:
-    """Fill the spool with what is at `url`. Invalid, with a precise fault, when that cannot be had or is not `sha256`.
+    """Downloads `url` into the spool. Raises Invalid, with a precise fault, if that fails or is not `sha256`.
 
-    TooLarge, Unavailable: as the spool says. `told` is called as it comes, about once a megabyte.
+    Raises TooLarge and Unavailable as the spool does. Reports progress about once per megabyte.
     """
     check_url(url)
     try:
@@ -61,7 +61,7 @@ async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told
 
 
 def check_url(url: str) -> httpx2.URL:
-    """Invalid unless it can be fetched by http(s)."""
+    """Raises Invalid unless it is a valid http(s) URL."""
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError, TypeError) as error:
@@ -72,7 +72,7 @@ def check_url(url: str) -> httpx2.URL:
 
 
 def redact_url(url: str) -> str:
-    """A URL without the credentials in it, which nobody else is to see. In a query, any value may be one."""
+    """Returns the URL without credentials. Any query value may be one."""
     try:
         parsed = httpx2.URL(url).copy_with(username=None, password=None, fragment=None)
         if not parsed.query:
@@ -86,11 +86,11 @@ def redact_url(url: str) -> str:
 
 @dataclass(slots=True)
 class _Progress:
-    """What is known of a file of which a part has come."""
+    """State of a partial download."""
 
     told: Told
     validator: str = ""
-    """What to say in If-Range: strong ETag, or the date; empty when the server gave neither."""
+    """The value for If-Range: a strong ETag or the date; empty if the server sent neither."""
 
 
 async def _with_retries(
@@ -102,7 +102,7 @@ async def _with_retries(
             await _once(client, url, spool, progress, policy)
         except (httpx2.TransportError, _TryAgain) as error:
             left -= 1
-            if spool.size > best:  # it gets on, if slowly; the deadline is patience enough
+            if spool.size > best:  # progress, if slow; the deadline bounds it
                 best, left, pause = spool.size, ATTEMPTS, policy.pause
             if not left:
                 said = str(error) or type(error).__name__
@@ -124,7 +124,7 @@ async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _P
             raise _TryAgain(f"the server answers {response.status_code}")
         goes_on = response.status_code == 206 and _begins(response) == spool.size
         if response.status_code != 200 and not goes_on:
-            if headers:  # it cannot go on from here: from the beginning, then
+            if headers:  # cannot resume; restart from the beginning
                 progress.validator = ""
                 raise _TryAgain(f"the server answers {response.status_code} to a range")
             raise _fault(f"the server answers {response.status_code} {response.reason_phrase}".strip())
@@ -139,7 +139,7 @@ async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _P
 
 
 async def _write_body(response: httpx2.Response, spool: Spool, told: Callable[[], None]) -> None:
-    """What comes, also when it breaks off; in pieces worth a thread."""
+    """Writes the body, also if it breaks off, in chunks large enough to be worth a thread."""
     gathered = bytearray()
     try:
         async for chunk in response.aiter_raw():
@@ -157,7 +157,7 @@ async def _write_body(response: httpx2.Response, spool: Spool, told: Callable[[]
 async def _final(
     client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: Policy
 ) -> AsyncIterator[httpx2.Response]:
-    """The answer at the end of all redirects. Each hop is checked as the first one was."""
+    """Returns the response after all redirects. Each hop is checked like the first."""
     here = check_url(url)
     credentials, origin = _basic(here), _origin(here)
     for _ in range(MOST_REDIRECTS + 1):
@@ -174,7 +174,7 @@ async def _final(
 
 
 async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: Policy) -> httpx2.Response:
-    """Over a connection to an address that was looked at. A name could lead elsewhere when it is asked again."""
+    """Sends a request to a checked address. Resolving the name again could give a different one."""
     port = url.port or (443 if url.scheme == "https" else 80)
     found = await private_addresses.resolve_host(url.host, port, private=policy.private, field=FIELD)
     failure: httpx2.TransportError | None = None
@@ -194,7 +194,7 @@ async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, s
 
 
 def _client() -> httpx2.AsyncClient:
-    # No proxies and no credentials from the environment: they are the plane's, not the caller's.
+    # No proxies or credentials from the environment: they belong to the plane, not to the caller.
     return httpx2.AsyncClient(trust_env=False, follow_redirects=False, headers={"user-agent": "mizzen"})
 
 

@@ -1,7 +1,7 @@
-"""Files of a git repository at one commit, by the git program: no prompts, no hooks, no submodules, no filters.
+"""Files of a git repository at one commit, through the git program: no prompts, no hooks, no submodules, no filters.
 
-The ref is resolved when it is fetched, and from then on only its commit counts: a branch moves. Files are read from the
-commit's tree and pass the same checks as those of an archive.
+The fetch resolves the ref; from then on only its commit counts, because branches move. Files are read from the commit's
+tree and pass the same checks as those of an archive.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Repository:
     """Where to fetch from, as checked by `repository`."""
 
     url: str
-    """Without credentials: what is recorded."""
+    """The address without credentials, for records."""
     scheme: str
     credentials: str = ""
 
@@ -54,7 +54,7 @@ class Checkout:
 
 
 def repository(repo: str) -> Repository:
-    """Invalid for what git should not be given."""
+    """Parses a repository address. Raises Invalid for one that git must not get."""
     scp = _SCP.fullmatch(repo)
     if repo.startswith("/"):
         repo = f"file://{repo}"
@@ -84,10 +84,10 @@ def repository(repo: str) -> Repository:
 async def fetch_commit(
     repo: Repository, ref: str, below: Path, *, most: int, private: bool, admin: bool
 ) -> AsyncIterator[Checkout]:
-    """The one commit that `ref` stands for now, in a folder that is gone afterwards.
+    """Fetches the commit that `ref` names now, into a temporary folder.
 
-    `most` bytes of it; `private`: may it be in the plane's own network; `admin`: may this machine's files, and the keys
-    of who runs the plane, be used. Invalid, Unavailable.
+    `most`: maximum bytes. `private`: whether it may be in the plane's own network. `admin`: whether it may use this
+    machine's files and the keys of the plane's user. Raises Invalid or Unavailable.
     """
     if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", "/", ".")) or "@{" in ref:
         raise _fault("git.ref", f"{ref[:100]!r} is no branch, tag or commit")
@@ -113,7 +113,7 @@ async def fetch_commit(
 
 
 def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
-    """All files below `path` of the commit go into the intake; submodules are left out, as by a clone. Blocking."""
+    """Puts all files below `path` of the commit into the intake; skips submodules, like a clone. Blocking."""
     tree = checkout.commit
     path = path.strip("/")
     if path and path != ".":
@@ -142,7 +142,7 @@ def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
 
 
 class _Git:
-    """Runs git in a process group of its own, which ends with the caller's patience."""
+    """Runs git in its own process group, which is killed on a timeout or when the caller is canceled."""
 
     def __init__(self, program: str, folder: Path, environment: Mapping[str, str], most: int) -> None:
         self._program = program
@@ -151,7 +151,7 @@ class _Git:
         self._blocks = most // 512 + 1
 
     async def __call__(self, *arguments: str, field: str, ref: str = "") -> bytes:
-        # No file of it may become larger than that: the shell sets the limit, and git and its children keep it.
+        # Bounds the size of each file: the shell sets the limit, and git and its children inherit it.
         process = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", 'ulimit -f "$0" && exec "$@"', str(self._blocks), self._program, *arguments,
             cwd=self._folder, env=self._environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -184,7 +184,7 @@ def _explain(said: str, field: str, ref: str, code: int) -> Invalid:
 
 
 async def _settings(program: str, repo: Repository, *, private: bool, admin: bool) -> dict[str, str]:
-    # A redirect may lead anywhere, and would take the credentials along.
+    # A redirect may lead anywhere, and would carry the credentials.
     follow = "initial" if admin and not repo.credentials else "false"
     settings = {"core.hooksPath": os.devnull, "core.askPass": "true", "http.followRedirects": follow, "gc.auto": "0"}
     if repo.credentials:
@@ -201,12 +201,12 @@ async def _settings(program: str, repo: Repository, *, private: bool, admin: boo
 
 
 def _resolve_option(host: str, port: int, found: Iterable[str]) -> str:
-    """In the words of curl: this name has these addresses, and no others."""
+    """Returns curl's option that pins this name to exactly these addresses."""
     return f"{host}:{port}:{','.join(f'[{address}]' if ':' in address else address for address in found)}"
 
 
 async def _demand_pinning(program: str) -> None:
-    """An older git would look the name up again, and might be led elsewhere."""
+    """Raises for an older git, which would resolve the name again and might reach another address."""
     process = await asyncio.create_subprocess_exec(program, "--version", stdout=subprocess.PIPE)
     out, _ = await process.communicate()
     version = tuple(int(number) for number in re.findall(rb"\d+", out)[:2])
@@ -215,7 +215,7 @@ async def _demand_pinning(program: str) -> None:
 
 
 def _environment(repo: Repository, settings: Mapping[str, str], *, admin: bool) -> dict[str, str]:
-    """Only what git needs. The keys and the home of who runs the plane are for its admins."""
+    """Returns only the variables that git needs. Only admins may use the keys and home of the plane's user."""
     lent = ("HOME", "SSH_AUTH_SOCK", "HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy") if admin else ()
     environment = {name: os.environ[name] for name in ("PATH", *lent) if name in os.environ}
     environment |= {
@@ -245,7 +245,7 @@ class _Content:
     def drain(self) -> None:
         while self.read(1 << 20):
             pass
-        self._pipe.read(1)  # the line end that follows
+        self._pipe.read(1)  # the trailing newline
 
 
 class _Batch:
@@ -276,7 +276,7 @@ def _batch(checkout: Checkout) -> _Batch:
 
 
 def _list_tree(checkout: Checkout, tree: str) -> Iterator[tuple[str, str, str]]:
-    """(mode, object, path) of all files in a tree, read as they come: there may be any number."""
+    """Yields (mode, object, path) of all files in a tree, streamed: there may be any number."""
     command = [*_local(checkout), "ls-tree", "-r", "-z", "--full-tree", "--end-of-options", tree]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=_LOCAL) as process:
         assert process.stdout is not None

@@ -1,8 +1,8 @@
-"""Files that arrive from elsewhere, out of an archive or a repository: checked by name, bounded, stored one by one.
+"""Intake of files from an archive or a repository: names are checked, sizes bounded, files stored one by one.
 
-Nothing is ever written under a name that came in: names only become the paths of entries. What is wrong is gathered, so
-that all of it is said at once; from the first fault on nothing more is stored. What was stored until then is nobody's,
-and gets collected.
+Nothing is ever written under an incoming name: names only become the paths of entries. Faults are collected and
+reported together; after the first fault nothing more is stored. Blobs stored before it are unreferenced, and garbage
+collection removes them.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ MOST_FAULTS = 20
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _DRIVE = re.compile(r"[A-Za-z]:")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-"""What Python makes of bytes that are not UTF-8."""
+"""The surrogates that Python uses for bytes that are not UTF-8."""
 
 
 class Intake:
     def __init__(self, put: Callable[[Readable], Blob], limits: Limits, packed: int) -> None:
-        """`packed`: how many bytes all of it had on its way in."""
+        """`packed`: the size in bytes of the whole input before unpacking."""
         self._put = put
         self._limits = limits
         self._meter = Meter(limits, packed)
@@ -41,13 +41,13 @@ class Intake:
         self._seen = 0
 
     def announce(self, names: Iterable[str]) -> None:
-        """Invalid when there are too many, before any of them comes. For who knows all names beforehand."""
+        """Raises Invalid if there are too many. For callers that know all names before the first file."""
         files = sum(not name.endswith("/") and not is_skipped(_strip_name(name)) for name in names)
         if files > self._limits.files:
             raise self._too_many()
 
     def file(self, name: str, source: Readable) -> Blob | None:
-        """Store it. None when it was not: it is left out, or something is wrong."""
+        """Stores a file. Returns None if it is skipped or faulty."""
         path = self._new(name)
         if path is None or is_skipped(path):
             return None
@@ -65,7 +65,7 @@ class Intake:
             self._folders.add(path)
 
     def symbolic_link(self, name: str, target: str) -> None:
-        """Counts as a copy of the file it leads to; that is looked up when all have arrived."""
+        """Adds a link as a copy of its target, which is looked up after all files have arrived."""
         path = self._new(name)
         if path is None:
             return
@@ -80,20 +80,20 @@ class Intake:
             self._link(name, path, posixpath.normpath(_strip_name(target)))
 
     def odd(self, name: str, what: str) -> None:
-        """Something that is neither file nor folder nor link."""
+        """Records a fault for an item that is neither file nor folder nor link."""
         path = self._admit(name)
         if path is not None:
             self._refuse(name, f"{what}: only files, folders and links can be kept")
 
     def entries(self) -> tuple[Entry, ...]:
-        """All files, ordered by path. Invalid, with all faults."""
+        """Returns all files, ordered by path. Raises Invalid, with all faults."""
         found = {path: blob for path, blob in self._files.items() if blob is not None}
         for path, target in self._links.items():
             if is_skipped(path):
                 continue
             blob = self._files.get(target)
             if blob is not None:
-                self._meter.count(blob.size, path)  # laid out, it takes its space like any other
+                self._meter.count(blob.size, path)  # when laid out, it takes space like any other file
                 found[path] = blob
             elif target not in self._files:
                 self._refuse(path, f"a link to '{_printable(target)}', which is no file of the archive")
@@ -107,7 +107,7 @@ class Intake:
         return tuple(Entry(path, blob.digest, blob.size) for path, blob in sorted(found.items()))
 
     def _admit(self, name: str) -> str | None:
-        """The path a name stands for, empty for the top itself; None when it is refused."""
+        """Returns the path of a name, empty for the top folder; None if it is rejected."""
         self._seen += 1
         if self._seen > 2 * self._limits.files:
             raise Invalid.of("the version", (Fault("", f"more than {2 * self._limits.files:,} files and folders"),))
@@ -119,7 +119,7 @@ class Intake:
         return path
 
     def _new(self, name: str) -> str | None:
-        """As `_admitted`, of what is to be a file."""
+        """Like `_admit`, for a new file."""
         path = self._admit(name)
         if path == "":
             self._refuse(name, "a file without a name")
@@ -136,7 +136,7 @@ class Intake:
             self._links[path] = target
 
     def _check_neighbours(self) -> None:
-        """Can all of them stand beside each other, on any file system?"""
+        """Checks that all paths can coexist on any file system."""
         names = [*self._files, *self._links]
         parents = {str(parent) for path in names for parent in PurePosixPath(path).parents}
         written: dict[str, str] = {}
@@ -157,7 +157,7 @@ class Intake:
 
 
 def path_fault(path: str) -> str | None:
-    """Why this cannot be the path of a file inside a folder, on any system we know."""
+    """Returns why this cannot be a file path inside a folder on any supported system, or None if it can."""
     parts = path.split("/")
     lengths = [len(part.encode(errors="surrogatepass")) for part in parts]
     too_long = max(lengths) > MOST_PART or sum(lengths) + len(lengths) > MOST_PATH
@@ -174,7 +174,7 @@ def path_fault(path: str) -> str | None:
 
 
 def without_top(entries: tuple[Entry, ...], entrypoint: str | None) -> tuple[Entry, ...]:
-    """The entries without the one folder that holds them all; it stays when the entrypoint speaks of it."""
+    """Strips the single top folder of all entries; keeps it if the entrypoint names it."""
     tops = {entry.path.partition("/")[0] for entry in entries}
     top = next(iter(tops))
     if len(tops) > 1 or any("/" not in entry.path for entry in entries):
@@ -185,7 +185,7 @@ def without_top(entries: tuple[Entry, ...], entrypoint: str | None) -> tuple[Ent
 
 
 def _strip_name(name: str) -> str:
-    """Without what packers put around a name: `./` before it, a slash after that of a folder."""
+    """Strips what packers add to a name: a leading `./`, and the trailing slash of a folder."""
     while name.startswith("./"):
         name = name[2:]
     name = name.removesuffix("/") if len(name) > 1 else name
@@ -193,7 +193,7 @@ def _strip_name(name: str) -> str:
 
 
 def _printable(name: str) -> str:
-    """A name fit for a message, whatever is in it."""
+    """Returns the name in a form that is safe for a message."""
     text = name.encode(errors="replace").decode()
     text = "".join(char if char.isprintable() else "?" for char in text)
     return text if len(text) <= 200 else f"{text[:200]}…"

@@ -1,7 +1,7 @@
-"""Which addresses a plane may be sent to by people who could not reach them themselves.
+"""Protection against requests to private addresses (SSRF).
 
-A plane stands inside a network. Who may name a URL for it to fetch must not thereby reach what only the plane can:
-this machine, its neighbours, the metadata service of a cloud.
+A plane runs inside a network. A user who names a URL for it to fetch must not thereby reach hosts that only the plane
+can reach: this machine, its neighbors, the metadata service of a cloud.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mizzen.errors import Fault, Invalid
 
 _NAT64 = IPv6Network("64:ff9b::/96")
 _GLOBAL_V6 = IPv6Network("2000::/3")
-"""All that has been given out to the world. What lies elsewhere, now or later, is somebody's own."""
+"""Globally allocated ranges. All other addresses, now or later, count as private."""
 _SPECIAL_V6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
 _SPECIAL_V4 = tuple(
     map(
@@ -27,11 +27,11 @@ _SPECIAL_V4 = tuple(
         ),
     )
 )  # fmt: skip
-"""As the registry of special-purpose addresses has them. Python's own list differs from release to release."""
+"""From the registry of special-purpose addresses. Python's own list differs between releases."""
 
 
 async def resolve_host(host: str, port: int, *, private: bool, field: str) -> tuple[str, ...]:
-    """The addresses of a host, to connect to exactly these. Invalid, for `field`, when there is none that may be."""
+    """Resolves a host; connect only to these addresses. Raises Invalid, for `field`, if none is allowed."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -47,7 +47,7 @@ async def resolve_host(host: str, port: int, *, private: bool, field: str) -> tu
 
 
 def is_address(host: str) -> bool:
-    """Is it an address itself, and no name that may lead elsewhere the next time?"""
+    """Whether it is an address, not a name that may resolve differently the next time."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -56,7 +56,7 @@ def is_address(host: str) -> bool:
 
 
 def is_public(address: str) -> bool:
-    """Does it belong to the world at large, also when it is an IPv4 address in the dress of an IPv6 one?"""
+    """Whether the address is public; also checks IPv4 addresses embedded in IPv6."""
     try:
         ip = ipaddress.ip_address(address)
     except ValueError:
@@ -70,7 +70,7 @@ def is_public(address: str) -> bool:
 
 
 def _within(ip: IPv6Address) -> tuple[IPv4Address, ...]:
-    """The IPv4 addresses that packets to this one are led to."""
+    """Returns the embedded IPv4 addresses that packets to this one are routed to."""
     if ip in _NAT64:
         return (IPv4Address(int(ip) & 0xFFFFFFFF),)
     found = ip.ipv4_mapped or ip.sixtofour

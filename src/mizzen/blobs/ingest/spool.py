@@ -1,4 +1,4 @@
-"""A file on its way in: written and hashed as it comes, and gone again unless it is kept."""
+"""A temporary file for incoming content: written and hashed as it arrives, removed unless it is kept."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from mizzen.errors import TooLarge, Unavailable
 
 
 class Spool:
-    """Blocking code. Use it as a context manager: at the end its file is removed, if it is still there."""
+    """Blocking code. Use as a context manager: on exit its file is removed, if it still exists."""
 
     def __init__(self, folder: Path, most: int | None = None, room: Room | None = None) -> None:
-        """`most`: bytes it takes, before it raises TooLarge. Unavailable when there is no place for a file; NoRoom when
-        the disk should not be filled any more."""
+        """`most`: maximum bytes; beyond it, writes raise TooLarge.
+
+        Raises Unavailable if the file cannot be created, and NoRoom if the disk is too full.
+        """
         self._most = most
         self._room = room
         if room is not None:
@@ -48,11 +50,11 @@ class Spool:
 
     @property
     def digest(self) -> str:
-        """Of what was written so far."""
+        """The digest of the bytes written so far."""
         return content.digest_name(self._hasher.hexdigest())
 
     def write(self, data: bytes) -> None:
-        """TooLarge; NoRoom, or Unavailable, for a full disk."""
+        """Raises TooLarge, and NoRoom or Unavailable for a full disk."""
         if self._most is not None and self.size + len(data) > self._most:
             raise TooLarge(
                 f"more than {self._most:,} bytes are not taken",
@@ -70,7 +72,7 @@ class Spool:
             self.write(chunk)
 
     def restart(self) -> None:
-        """Forget what was written."""
+        """Discards the bytes written so far."""
         with disk_faults():
             self._file.seek(0)
             self._file.truncate()
@@ -78,13 +80,13 @@ class Spool:
         self.size = 0
 
     def content(self) -> io.FileIO:
-        """What was written, from its beginning. There is one place to read and write at: first write, then read."""
+        """Returns the file, positioned at its start. Reads and writes share a position: write first, then read."""
         self._file.seek(0)
         return self._file
 
 
 def new_file(folder: Path) -> tuple[int, Path]:
-    """Which nobody takes for left behind while it is open."""
+    """Creates a locked file; `remove_left` keeps it while it is open."""
     while True:
         handle, name = tempfile.mkstemp(dir=folder)
         if _is_ours(handle):
@@ -92,7 +94,7 @@ def new_file(folder: Path) -> tuple[int, Path]:
 
 
 def new_folder(folder: Path, prefix: str) -> tuple[int, Path]:
-    """The same; it is open until the handle is closed."""
+    """Like `new_file`, for a folder; it is locked until the handle is closed."""
     while True:
         name = tempfile.mkdtemp(prefix=prefix, dir=folder)
         with suppress(FileNotFoundError):
@@ -102,7 +104,7 @@ def new_folder(folder: Path, prefix: str) -> tuple[int, Path]:
 
 
 def _is_ours(handle: int) -> bool:
-    """False, and closed: somebody took it for left behind before it was locked."""
+    """Returns False, and closes the handle, if another process removed it before it was locked."""
     fcntl.flock(handle, fcntl.LOCK_EX)
     if os.fstat(handle).st_nlink:
         return True
@@ -111,14 +113,14 @@ def _is_ours(handle: int) -> bool:
 
 
 def remove_left(path: Path) -> None:
-    """Unless some process has it open as it was given above."""
+    """Removes a leftover, unless a process has it locked as above."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # While it is ours: whoever made it just now sees that it is gone.
+        # While we hold the lock: a process that just created it then sees that it is gone.
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -131,7 +133,7 @@ def remove_left(path: Path) -> None:
 
 @contextmanager
 def disk_faults() -> Iterator[None]:
-    """What the disk says, in our words."""
+    """Converts disk errors to Mizzen errors."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,10 @@
-"""Files that arrive by digest and in pieces, to be gone on with after a broken connection, each under who sends it.
+"""Resumable uploads by digest, in chunks, separate for each sender.
 
-    blobs/uploads/<owner>/<hex>.part   what has come so far
-    blobs/uploads/<owner>/<hex>        nothing in it: this owner has sent this content whole
+    blobs/uploads/<owner>/<hex>.part   the bytes received so far
+    blobs/uploads/<owner>/<hex>        empty: this owner has sent this content completely
 
-Only who sent content may name it by its digest; a digest alone is no proof of having what it stands for. Blocking code.
+Only the sender of content may reference it by digest: knowing a digest does not prove having the content. Blocking
+code.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mizzen.blobs.limits import Limits
 from mizzen.errors import Conflict, Fault, Invalid, TooLarge, Unavailable
 
 _AT_ONCE = 64 << 20
-"""Bytes that are written before it is asked again whether there is room."""
+"""Bytes written between two checks of the free space."""
 _FINISH = "finish some of the files that were begun; those that nobody goes on with are forgotten after a while"
 
 
@@ -34,11 +35,11 @@ class Uploads:
         self._limits = limits
 
     def has_sent(self, owner: str, digest: str) -> bool:
-        """Has this owner sent it whole, not too long ago?"""
+        """Whether this owner has recently sent the whole content."""
         return self._mark(owner, digest).exists()
 
     def offset(self, owner: str, digest: str) -> int:
-        """How much of it has come so far."""
+        """Returns the number of bytes received so far."""
         try:
             return self._part(owner, digest).stat().st_size
         except FileNotFoundError:
@@ -46,9 +47,10 @@ class Uploads:
 
     @contextmanager
     def piece(self, owner: str, digest: str, start: int, total: int) -> Iterator[Piece]:
-        """To write from `start` on. Conflict when bytes before it are missing, or somebody else writes just now.
+        """Opens the upload for writing from `start` on.
 
-        TooLarge also when this owner has sent too much, or parts of too many files, and finished none of them. NoRoom.
+        Raises Conflict if earlier bytes are missing or another request is writing. Raises TooLarge also if this owner
+        has too many bytes or too many files unfinished. Raises NoRoom.
         """
         most = self._limits.upload_bytes
         if total > most:
@@ -77,14 +79,14 @@ class Uploads:
             file.seek(start)
             try:
                 yield Piece(file, total, lambda: self._room(path))
-            except Unavailable:  # a full disk: give back what it holds
+            except Unavailable:  # a full disk: free the partial data
                 path.unlink(missing_ok=True)
                 raise
 
     def finish(self, owner: str, digest: str, total: int) -> Blob | None:
-        """Keep the file, if all of it has come; None when more is to come. Invalid when it has another digest.
+        """Stores the file if it is complete; returns None if bytes are missing. Raises Invalid for another digest.
 
-        For whoever has the piece that was written last, while they have it.
+        Call it while holding the piece that was written last.
         """
         path = self._part(owner, digest)
         if self.offset(owner, digest) < total:
@@ -100,15 +102,15 @@ class Uploads:
                 self._mark(owner, digest).touch()
             return Blob(digest, total)
         finally:
-            # Once it is moved to its place, whoever comes next may have begun a new one here.
+            # Once it is moved to its place, another request may have begun a new upload here.
             if _is(path, file):
                 path.unlink()
 
     def collect(self, untouched_since: datetime) -> int:
-        """Forget what nobody went on with. How many."""
+        """Removes abandoned uploads. Returns how many."""
         gone = 0
         for file in self._blobs.root.glob("uploads/*/*"):
-            with suppress(FileNotFoundError):  # somebody went on with it, to the end
+            with suppress(FileNotFoundError):  # it was finished meanwhile
                 if datetime.fromtimestamp(file.stat().st_mtime, UTC) < untouched_since:
                     file.unlink()
                     gone += 1
@@ -119,7 +121,7 @@ class Uploads:
             raise TooLarge(f"parts of {self._limits.partials:,} files have come, and no more is taken", hint=_FINISH)
 
     def _room(self, path: Path) -> int:
-        """Bytes that this file may have, beside all others of which a part is there. NoRoom."""
+        """Returns the bytes allowed for this file, given the owner's other partial files. Raises NoRoom."""
         if self._blobs.room is not None:
             self._blobs.room.for_files()
         return self._limits.partial_bytes - sum(size for part, size in _sizes(path.parent).items() if part != path)
@@ -128,21 +130,21 @@ class Uploads:
         return self._mark(owner, digest).with_suffix(".part")
 
     def _mark(self, owner: str, digest: str) -> Path:
-        # Names of people may hold anything.
+        # User names may contain any character.
         folder = hashlib.sha256(owner.encode()).hexdigest()[:32]
         return self._blobs.root / "uploads" / folder / content.hex_of(digest)
 
 
 class Piece:
     def __init__(self, file: io.FileIO, total: int, room: Callable[[], int]) -> None:
-        """`room`: the bytes this file may have now. Others are sent at the same time: it is asked again and again."""
+        """`room`: returns the bytes allowed now. Called repeatedly, because other uploads run at the same time."""
         self._file = file
         self._left = total - file.tell()
         self._room = room
         self._free = 0
 
     def write(self, data: bytes) -> None:
-        """TooLarge beyond the size that was announced, or beyond what one person may leave unfinished."""
+        """Raises TooLarge beyond the announced size, or beyond the limit of unfinished bytes per owner."""
         self._left -= len(data)
         if self._left < 0:
             raise TooLarge("more bytes came than the file was said to have")
@@ -157,7 +159,7 @@ class Piece:
 
 
 def _sizes(folder: Path) -> dict[Path, int]:
-    """All that have come in part from one owner."""
+    """Returns the partial files of one owner, with their sizes."""
     found = {}
     for path in folder.glob("*.part"):
         with suppress(FileNotFoundError):  # just finished

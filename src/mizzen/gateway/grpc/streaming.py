@@ -103,7 +103,7 @@ class StreamingCall:
         """Take a message. Raises RpcError."""
         raise NotImplementedError
 
-    def held_bytes(self) -> int:
+    def buffered_size(self) -> int:
         """Return the bytes of taken messages that nothing else accounts for."""
         return 0
 
@@ -152,7 +152,7 @@ class StreamingCall:
     def _update_flow(self, *, whole: bool, took: bool) -> None:
         """`whole`: no complete message is left. `took`: at least one was taken."""
         stream, left = self._stream, len(self._reader)
-        if not self._share.grow(left + self.held_bytes()):
+        if not self._share.grow(left + self.buffered_size()):
             self.end(RpcError(UNAVAILABLE, OVER_BUDGET, 1))
             return
         held = bool(left) and not whole
@@ -229,7 +229,7 @@ class IteratorCall(StreamingCall):
         self._messages.append(message)
         self._arrived.set()
 
-    def held_bytes(self) -> int:
+    def buffered_size(self) -> int:
         return self._held_bytes
 
     def on_writable(self) -> None:

@@ -40,7 +40,7 @@ class GatewayConnections(ConnectionLimiter):
         self.date = b""
         """The Date header line."""
 
-    def look(self, state: ServerState) -> None:
+    def close_expired(self, state: ServerState) -> None:
         self.date = b"".join(b"%b: %b\r\n" % header for header in state.default_headers)
         super().close_expired(state)
 

@@ -1,1 +1,1 @@
-"""How checkpoints leave a training command: noticed, published, recorded in a ledger, uploaded."""
+"""How checkpoints leave a training command: they are noticed, recorded in a ledger, published and uploaded."""

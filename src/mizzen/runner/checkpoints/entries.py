@@ -1,4 +1,4 @@
-"""Entries of the folder that code saves its checkpoints in: which of them may be checkpoints, and what is in them."""
+"""Entries of the checkpoint folder: which of them may be checkpoints, and their content."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ UNFINISHED = (".tmp", ".part")
 _ENDS_IN_NUMBER = re.compile(r"(\d{1,18})$")
 _MOST_META = 1 << 20
 DEEPEST = 50
-"""Folders within each other."""
+"""Maximum depth of nested folders."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointEntry:
     files: tuple[tuple[str, Path], ...]
-    """Path and file, ordered by path. A file alone has its own name as its path."""
+    """Paths and files, ordered by path. A single file has its own name as its path."""
     signature: str
-    """Changes with its files, as far as the disk tells without reading them."""
+    """Changes with its files, as far as the file system shows without reading them."""
     written_ns: int
-    """When the last of them was written to; nanoseconds since 1970."""
+    """When the last of its files was written; nanoseconds since 1970."""
     left_out: int
-    """Links, pipes and sockets in it, which are not kept."""
+    """The number of links, pipes and sockets in it, which are not stored."""
 
     @property
     def newest(self) -> float:
-        """When the last of them was written to; seconds since 1970."""
+        """When the last of its files was written; seconds since 1970."""
         return self.written_ns / 1e9
 
 
 def is_name(name: str) -> bool:
-    """May an entry of this name be a checkpoint?"""
+    """Return whether an entry with this name may be a checkpoint."""
     return bool(name) and not name.startswith(".") and not name.endswith(UNFINISHED)
 
 
 def names(folder: Path) -> list[str]:
-    """Of what may be checkpoints, in order. Those that are no text are there, too: see `is_text`."""
+    """Return the names of possible checkpoints, in order, including those that are not valid text: see `is_text`."""
     try:
         return sorted(name for name in os.listdir(folder) if is_name(name))
     except (FileNotFoundError, NotADirectoryError):
@@ -56,13 +56,14 @@ def is_text(name: str) -> bool:
 
 
 def printable_name(name: str) -> str:
-    """Whatever it is called, in one line that can be printed."""
+    """Return any name as one printable line."""
     text = os.fsencode(name).decode(errors="backslashreplace") if not is_text(name) else name
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)[:200]
 
 
 def look(folder: Path, name: str) -> CheckpointEntry | None:
-    """None when it is gone, or there is no file in it. ValueError, saying why, when it cannot be kept; OSError."""
+    """Return the entry; None if it is gone or has no file. Raises ValueError, with the reason, if it cannot be stored;
+    OSError."""
     if not is_text(name):
         raise ValueError("its name is not UTF-8")
     top = folder / name
@@ -91,7 +92,7 @@ def look(folder: Path, name: str) -> CheckpointEntry | None:
 
 
 def read_sidecar(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
-    """Step and metrics, as its own file beside it tells them; None without one."""
+    """Return step and metrics from the sidecar file next to it; None without one."""
     try:
         data = json.loads(safe_read.small(folder / f".{name}.meta.json", _MOST_META)[0])
     except (OSError, ValueError, RecursionError):
@@ -102,10 +103,10 @@ def read_sidecar(folder: Path, name: str) -> tuple[int | None, dict[str, float]]
 
 
 def whole_since(folder: Path, name: str) -> float | None:
-    """When it was renamed into place, though nobody looked; None when that cannot be told.
+    """Return when an unobserved rename put it into place; None if that is unknown.
 
-    A rename changes the times of no content, but that of the entry itself. Within a tick of the clock they are alike:
-    then only a file of its own beside it, which `mizzen.training` writes, tells that it is whole.
+    A rename changes the time of the entry itself, not that of its content. Within one clock tick the two are equal:
+    then only the sidecar file, which `mizzen.training` writes, shows that the entry is complete.
     """
     try:
         found, own = look(folder, name), (folder / name).lstat()
@@ -118,7 +119,7 @@ def whole_since(folder: Path, name: str) -> float | None:
 
 
 def step_of(name: str) -> int | None:
-    """The number that a name ends with, before its suffixes: `ckpt-100`, `epoch=3`, `model_20.tar.gz`."""
+    """Return the number that a name ends with, before its suffixes: `ckpt-100`, `epoch=3`, `model_20.tar.gz`."""
     while True:
         found = _ENDS_IN_NUMBER.search(name)
         if found:
@@ -129,7 +130,7 @@ def step_of(name: str) -> int | None:
 
 
 def _walk(top: Path, files: list[tuple[str, Path, os.stat_result]]) -> int:
-    """Adds its files; how much of it was left out."""
+    """Add its files; return how many entries were left out."""
     left_out = 0
     waiting = [(top, "", 1)]
     while waiting:
@@ -152,7 +153,7 @@ def _walk(top: Path, files: list[tuple[str, Path, os.stat_result]]) -> int:
 
 
 def _check(name: str, files: int, depth: int) -> None:
-    """ValueError: it is no checkpoint with this in it."""
+    """Raise ValueError if an entry with this content cannot be a checkpoint."""
     if depth > DEEPEST:
         raise ValueError(f"it has more than {DEEPEST} folders within each other; pack them into one file")
     if not is_text(name):

@@ -1,11 +1,11 @@
-"""What all runners of a job set know of its checkpoints together, in a file behind a lock.
+"""The ledger: the shared state of a job set's checkpoints, in a file behind a lock.
 
-An entry that was renamed into place is complete, and stays known as such until it is published: whoever is killed in
-between. One that was found when an attempt began, and nobody knows to be complete, is doubtful: it may be half of
-something that an attempt before was killed over.
+An entry that was renamed into place is complete, and stays recorded as such until it is published, whichever runner is
+killed in between. An entry that exists when an attempt begins, and is not recorded as complete, is doubtful: an earlier
+attempt may have been killed while writing it.
 
-The file has a line for each change. A runner reads what others added since it looked last, and adds its own; so what a
-change costs does not grow with how many there were. Whoever begins an attempt writes it anew, without what is past.
+The file has one line for each change. A runner reads the lines that others added since its last read, and adds its own,
+so the cost of a change does not grow with their number. A runner that begins an attempt compacts the file.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from mizzen.runs.paths import JobPlace
 class Complete:
     signature: str
     at: float
-    """When it was complete."""
+    """When it became complete."""
     id: str = ""
-    """Of the checkpoint; empty until it is one."""
+    """The id of the checkpoint; empty until it is published."""
     left_out: bool = False
-    """It cannot become one, for a reason of its own."""
+    """It cannot become a checkpoint, for a reason in the entry itself."""
 
     @property
     def pending(self) -> bool:
@@ -39,15 +39,15 @@ class Complete:
 
 @dataclass(slots=True)
 class Ledger:
-    """Read what it holds; change it by its verbs only, which are what is written down."""
+    """Read its fields freely; change it only through its methods, which record each change."""
 
     complete: dict[str, Complete] = field(default_factory=dict)
     doubtful: dict[str, str] = field(default_factory=dict)
-    """Signatures, by name."""
+    """Signatures of doubtful entries, by name."""
     noted: dict[str, str] = field(default_factory=dict)
-    """What was told of entries, by name."""
+    """Notes about entries, by name."""
     lines: list[list[Any]] = field(default_factory=list)
-    """Changes that are not written yet."""
+    """Changes not yet written."""
 
     def pending(self) -> list[str]:
         return [name for name, entry in self.complete.items() if entry.pending]
@@ -59,17 +59,17 @@ class Ledger:
         self._change("forget", name)
 
     def doubt(self, signatures: Mapping[str, str]) -> None:
-        """These, and no others."""
+        """Replace the doubtful entries by these."""
         if dict(signatures) != self.doubtful:
             self._change("doubt", dict(signatures))
 
     def trust(self, name: str) -> None:
-        """It is not doubtful any more."""
+        """Mark an entry as no longer doubtful."""
         if name in self.doubtful:
             self._change("trust", name)
 
     def note(self, name: str, text: str) -> bool:
-        """False when that was told already."""
+        """Add a note; False if it was already there."""
         if self.noted.get(name) == text:
             return False
         self._change("note", name, text)
@@ -80,7 +80,7 @@ class Ledger:
         self.lines.append(list(line))
 
     def apply(self, line: Any) -> None:
-        """A line that somebody wrote. One that makes no sense changes nothing."""
+        """Apply a line from the file. An invalid line changes nothing."""
         match line:
             case ["complete", str(name), dict(entry)]:
                 self.complete[name] = Complete(**entry)
@@ -94,38 +94,38 @@ class Ledger:
                 self.noted[name] = text
 
     def whole(self) -> list[list[Any]]:
-        """Lines that tell all of it."""
+        """Return lines that describe the whole state."""
         complete = [["complete", name, asdict(entry)] for name, entry in self.complete.items()]
         return [*complete, ["doubt", self.doubtful], *(["note", *each] for each in self.noted.items())]
 
 
 class Ledgers:
-    """For one thread at a time."""
+    """Access to the ledger file, for one thread at a time."""
 
     def __init__(self, job: JobPlace) -> None:
         self._file = job.folder / ".checkpoints.jsonl"
         self._lock = job.folder / ".checkpoints.lock"
         self._ledger = Ledger()
         self._handle = -1
-        """Held open, so that another file can be told from this one by its inode."""
+        """The file is held open, so that its inode distinguishes it from a replacement."""
         self._read_to = 0
         self._unsynced = False
 
     @contextmanager
     def open(self, *, sync: bool = False) -> Iterator[Ledger]:
-        """Alone with it. What is changed is written at the end, if that is reached, and with `sync` it is on disk
-        then, with all that was written before. OSError."""
+        """Yield the ledger under an exclusive lock. Changes are written at the end, unless an error occurs. With `sync`
+        they are then on disk, with everything written before. Raises OSError."""
         with locked(self._lock):
             self._catch_up()
             try:
                 yield self._ledger
                 self._append(sync)
             except BaseException:
-                self._drop()  # what is in memory may be more than what is written
+                self._drop()  # memory may hold more than was written
                 raise
 
     def compact(self) -> None:
-        """Without what is past. OSError."""
+        """Rewrite the file without outdated lines. Raises OSError."""
         with locked(self._lock):
             self._catch_up()
             new = self._file.with_name(f"{self._file.name}.tmp")
@@ -151,7 +151,7 @@ class Ledgers:
         while more := os.pread(self._handle, 1 << 20, self._read_to + len(data)):
             data += more
         whole = data.rfind(b"\n") + 1
-        if whole < len(data):  # whoever wrote it was killed, or had no room, in the middle of a line
+        if whole < len(data):  # the writer was killed, or had no disk space, in the middle of a line
             os.ftruncate(self._handle, self._read_to + whole)
         for line in data[:whole].splitlines():
             try:
@@ -191,7 +191,7 @@ def _encode_lines(lines: list[list[Any]]) -> bytes:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Alone with what this file stands for; until the process ends, at the latest. OSError."""
+    """Hold an exclusive lock on this file, until the process ends at the latest. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -1,4 +1,4 @@
-"""What the command prints: it writes to its log itself, and here it is noted when that had grown how far."""
+"""Recording when the command's log reached which size; the command writes the log itself."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _LAST_BYTES = 4000
 
 
 class Printed:
-    """Full disks are not its business: a time that cannot be noted is noted later, for more lines."""
+    """Ignores full disks: a time that cannot be recorded now is recorded later, for more lines."""
 
     def __init__(self, place: ReplicaPlace, attempt: int) -> None:
-        """OSError."""
+        """Raises OSError."""
         self._path = place.log(attempt)
         self.handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._times = TimesFile(place.times(attempt))
 
     def note(self, now: float) -> bool:
-        """Whether it has grown."""
+        """Record the log's size; return whether it has grown."""
         size = self.size()
         if size <= self._times.last.size:
             return False
@@ -35,7 +35,7 @@ class Printed:
         return os.fstat(self.handle).st_size
 
     def last_lines(self) -> str:
-        """As far as a record may hold them."""
+        """Return the last lines, as many as a record may hold."""
         size = self.size()
         data = os.pread(self.handle, _LAST_BYTES, max(0, size - _LAST_BYTES))
         if size > _LAST_BYTES:
@@ -49,7 +49,7 @@ class Printed:
 
 
 def append_line(path: Path, line: str) -> None:
-    """What a runner has to say itself, on a line of its own. OSError."""
+    """Append a message of the runner on its own line. Raises OSError."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     handle = os.open(path, flags, 0o644)
     try:

@@ -1,9 +1,9 @@
-"""Entries of the checkpoint folder become checkpoints: their files into Blobs, then the manifest.
+"""Publishing entries of the checkpoint folder as checkpoints: first their files as blobs, then the manifest.
 
     renamed into place   -> complete at once
-    written in place     -> complete when the command has ended well, and nobody else may be writing to it
+    written in place     -> complete when the command has succeeded, and no other replica may be writing to it
 
-Several runners of a set look at one folder: whoever comes first publishes, the others find it done.
+Several runners of a set watch one folder: the first one publishes, the others find it done.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File, Progress, Task
 
 QUIET = 5.0
-"""Seconds after which an entry that was written in place counts as finished, though other replicas still run."""
+"""Seconds after which an entry written in place counts as finished, even if other replicas still run."""
 MOST_NOTES = 100
-"""That one runner makes."""
+"""Maximum number of notes by one runner."""
 
 
 class Publisher:
-    """Blocking; for one thread. Unavailable, NoRoom, OSError: what is left is pending, and may be tried again."""
+    """Publishes checkpoints. Blocking; for one thread. After Unavailable, NoRoom or OSError the rest is pending and may
+    be retried."""
 
     def __init__(self, task: Task, job: JobPlace, blobs: FileBlobs, progress: Callable[[], Progress | None]) -> None:
         self._task = task
@@ -47,10 +48,11 @@ class Publisher:
         self._turn = job.folder / ".publishing.lock"
         self.published = 0
         self.notes: dict[str, str] = {}
-        """What people should know of entries, by name."""
+        """Notes for users about entries, by name."""
 
     def begin(self) -> list[str]:
-        """Before the command starts: what nobody knows to be complete may be half of something. As `take_whole`."""
+        """Call before the command starts: marks entries not known to be complete as doubtful. Returns as
+        `take_whole`."""
         self._ledgers.compact()
         whole = self.take_whole()
         looked = self._look_at_all(entries.names(self._folder))
@@ -59,24 +61,26 @@ class Publisher:
         return whole
 
     def take_whole(self) -> list[str]:
-        """What was renamed into place while nobody looked is complete, too. Its names."""
+        """Record entries that were renamed into place unobserved as complete, too. Returns their names."""
         since = {name: entries.whole_since(self._folder, name) for name in entries.names(self._folder)}
         whole = {name: at for name, at in since.items() if at is not None}
         self._complete(whole)
         return list(whole)
 
     def on_rename(self, names: Iterable[str]) -> None:
-        """They are complete as they are now. Nothing happens to those that are gone: the code may do what it likes."""
+        """Record these as complete in their present form. Names that are gone are ignored: the code may do as it
+        likes."""
         self._complete(dict.fromkeys(filter(entries.is_name, names), time.time()))
 
     def take_told(self) -> None:
-        """Where renames cannot be seen: what `mizzen.training` saved says so, in a file that is written first."""
+        """Where renames cannot be observed: find what `mizzen.training` saved by its sidecar file, which is written
+        first."""
         names = entries.names(self._folder)
         self.on_rename(name for name in names if entries.read_sidecar(self._folder, name) is not None)
 
     def sweep(self, *, alone: bool) -> bool:
-        """The command has ended well: what it wrote in place is complete. False: some of it may be another replica's,
-        unless `alone`, and has to be looked at again."""
+        """Call when the command succeeded: entries written in place are complete. False: some may be another replica's,
+        unless `alone`, and must be checked again."""
         settled = True
         looked = self._look_at_all(entries.names(self._folder))
         with self._ledgers.open(sync=True) as ledger:
@@ -90,20 +94,20 @@ class Publisher:
         return settled
 
     def look_over(self) -> None:
-        """Tell what can be no checkpoint, and stands among them. At the end, however that came."""
+        """Note entries that cannot be checkpoints. Call at the end, successful or not."""
         self._look_at_all(entries.names(self._folder))
 
     def publish(self) -> bool:
-        """All that is complete and not published. False: some of it changed meanwhile, and has to be tried again."""
+        """Publish all complete entries. False: some changed meanwhile, and must be tried again."""
         with self._ledgers.open() as ledger:
             pending = ledger.pending()
         done = [self._publish_one(name) for name in pending]
-        # Once for all of them: what is not on disk when all goes down is read again, and is the checkpoint it was.
+        # Once for all of them: entries not on disk after a crash are read again, and give the same checkpoints.
         with self._ledgers.open(sync=True):
             return all(done)
 
     def _complete(self, since: Mapping[str, float]) -> None:
-        """They are complete as they are now."""
+        """Record these as complete in their present form."""
         looked = self._look_at_all(since)
         with self._ledgers.open(sync=True) as ledger:
             for name, found in looked:
@@ -112,7 +116,7 @@ class Publisher:
                 ledger.trust(name)
 
     def _publish_one(self, name: str) -> bool:
-        # A lock of its own: this may take long, and who starts meanwhile must not wait for it.
+        # A separate lock: this may take long, and runners that start meanwhile must not wait for it.
         with locked(self._turn):
             with self._ledgers.open() as ledger:
                 entry = ledger.complete.get(name)
@@ -124,14 +128,14 @@ class Publisher:
             except Exception as error:
                 if found is None or may_pass(error):
                     raise
-                # Whatever is odd about it: no attempt to come would do better, and the job has to end.
+                # Whatever the cause, no later attempt would do better, and the job has to end.
                 self._note(name, f"was not kept: {_why(error)}")
                 known = replace(entry, signature=found.signature, left_out=True)
             self._settle(name, entry, known)
         return known is None or not known.pending
 
     def _publish(self, name: str, found: CheckpointEntry, entry: Complete) -> Complete | None:
-        """What is known of it then; None: it is gone."""
+        """Return the new record of it; None: it is gone."""
         checkpoint = self._put(name, found, entry)
         again = self._look(name)
         if again is None:
@@ -145,7 +149,8 @@ class Publisher:
         return Complete(found.signature, entry.at, checkpoint.id)
 
     def _settle(self, name: str, entry: Complete, known: Complete | None) -> None:
-        """What is known of it now; unless another one was renamed into its place meanwhile, which is still to do."""
+        """Store the new record, unless another entry was renamed into its place meanwhile: that one is still
+        pending."""
         with self._ledgers.open() as ledger:
             if ledger.complete.get(name) != entry:
                 return
@@ -155,12 +160,12 @@ class Publisher:
                 ledger.record_complete(name, known)
 
     def _put(self, name: str, found: CheckpointEntry, entry: Complete) -> Checkpoint | None:
-        """None when a file went away meanwhile."""
+        """Store the files; None if a file disappeared meanwhile."""
         files = []
         try:
             with self._blobs.batch() as put:
                 for path, file in found.files:
-                    # Not followed, not waited for: it may have become a link or a pipe meanwhile.
+                    # Do not follow or block: it may have become a link or a pipe meanwhile.
                     handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
                     with open(handle, "rb", buffering=0) as content:
                         blob = put(content)
@@ -198,7 +203,7 @@ class Publisher:
         return progress.step if step is None else step, dict(progress.metrics)
 
     def _detect_framework(self, files: list[File]) -> tuple[str, str]:
-        """Framework and entrypoint, as far as the files tell; else empty."""
+        """Return framework and entrypoint, if the files show them; else empty."""
         from mizzen.blobs import model_formats
 
         try:
@@ -207,12 +212,12 @@ class Publisher:
             return "", ""
 
     def _look_at_all(self, names: Iterable[str]) -> list[tuple[str, CheckpointEntry]]:
-        """Those that are there, and may be kept."""
+        """Return the entries that exist and can be stored."""
         looked = ((name, self._look(name)) for name in names)
         return [(name, found) for name, found in looked if found is not None]
 
     def _look(self, name: str) -> CheckpointEntry | None:
-        """Never with the ledger open: what cannot be kept is noted there."""
+        """Never call this with the ledger open: problems are noted there."""
         try:
             return entries.look(self._folder, name)
         except (ValueError, OSError) as error:
@@ -222,7 +227,8 @@ class Publisher:
             return None
 
     def _note(self, name: str, what: str) -> None:
-        """For people: in the report while it goes on, and once, by one of all runners, in a log that stays."""
+        """Add a note for users: in the report while the job runs, and once, by one of all runners, in the permanent
+        log."""
         shown = entries.printable_name(name)
         text = f"checkpoint '{shown}' {what}"
         if self.notes.get(name) == text or len(self.notes) >= MOST_NOTES:
@@ -240,15 +246,15 @@ def _is_known(ledger: Ledger, name: str, found: CheckpointEntry) -> bool:
 
 
 def restore(task: Task, job: JobPlace, blobs: FileBlobs) -> None:
-    """The newest checkpoint of the job, where the folder is gone: a command that goes on has something to go on from.
+    """Restore the newest checkpoint of the job if the folder is gone, so that a resumed command can continue from it.
 
-    Unavailable, NoRoom, OSError. For one runner at a time.
+    Raises Unavailable, NoRoom, OSError. For one runner at a time.
     """
     if job.checkpoints.exists():
         return
     new = job.folder / ".checkpoints.new"
     for found in CheckpointStore(blobs.documents).of_job(task.namespace, task.model, task.version, task.job_uid):
-        with suppress(NotFound):  # a file of it is gone: an older one, then
+        with suppress(NotFound):  # one of its files is gone: try an older one
             new.mkdir(parents=True, exist_ok=True)
             alone = [file.path for file in found.files] == [found.name]
             _lay_out(blobs, found, new if alone else new / found.name)
@@ -260,7 +266,7 @@ def restore(task: Task, job: JobPlace, blobs: FileBlobs) -> None:
 
 
 def _know(job: JobPlace, folder: Path, checkpoint: Checkpoint) -> None:
-    """What is laid out there is that checkpoint, and no new one."""
+    """Record that the restored entry is that checkpoint, not a new one."""
     laid_out = entries.look(folder, checkpoint.name)
     if laid_out is None:
         return

@@ -1,6 +1,6 @@
-"""What is renamed into a folder, as it happens: by inotify, where there is one.
+"""Observing renames into a folder through inotify, where available.
 
-Elsewhere nobody can tell what was renamed from what is being written, and the caller has to go by other signs.
+Elsewhere a renamed entry looks like one that is being written, and the caller must use other signs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _EVENT = struct.Struct("iIII")
 
 
 class Renames:
-    """Not blocking. `handle` is there to be waited for; None: nothing is seen, and it is asked for in vain."""
+    """Non-blocking. `handle` can be waited for; None: renames cannot be observed, and there are never names to take."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -35,14 +35,14 @@ class Renames:
         return self._watch >= 0
 
     def renew(self) -> None:
-        """Watch the folder, if it is there and not watched: the code may have removed it, and made it anew."""
+        """Watch the folder, if it exists and is not watched: the code may have removed and recreated it."""
         if self.handle is not None and not self.watches:
             self._watch = self._libc.inotify_add_watch(
                 self.handle, os.fsencode(self._folder), ctypes.c_uint32(_MOVED_TO | _ONLY_FOLDERS)
             )
 
     def take_names(self) -> list[str]:
-        """The names that came since the last call, in their order. Names that are no text are left out."""
+        """Return the new names since the last call, in order. Names that are not valid text are left out."""
         names: list[str] = []
         if self.handle is None:
             return names

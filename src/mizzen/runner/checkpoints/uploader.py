@@ -1,7 +1,7 @@
-"""Putting away what a command leaves, beside it: checkpoints as they are saved, its log in segments.
+"""Uploading a command's results while it runs: checkpoints as they are saved, its log in segments.
 
-In a thread of its own, so that a store that is slow or away holds up nothing else. What fails is tried again, for as
-long as the command runs; how long after that is for the caller to say.
+This runs in a separate thread, so that a slow or unreachable store delays nothing else. Failures are retried as long as
+the command runs; the caller decides for how long after that.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOOK_AGAIN = 0.5
 
 class Uploader(threading.Thread):
     def __init__(self, publisher: Publisher, log: Callable[[int], Keeping], task: Task, job: JobPlace) -> None:
-        """`log`: what keeps the log of an attempt."""
+        """`log`: returns the uploader of an attempt's log."""
         super().__init__(name="keeping", daemon=True)
         self._publisher = publisher
         self._log_of = log
@@ -37,16 +37,16 @@ class Uploader(threading.Thread):
         self._finishing = False
         self._sweeping = False
         self.saved = False
-        """All checkpoints are kept that there are to keep."""
+        """All checkpoints are stored."""
         self.done = False
-        """And the logs."""
+        """The logs are stored, too."""
         self.trouble: Exception | None = None
-        """Why it does not get on just now."""
+        """Why it makes no progress now."""
         self.ended: Callable[[], None] = lambda: None
 
     @property
     def message(self) -> str:
-        """For people; empty when all is well."""
+        """A message for users; empty if all is well."""
         if self.trouble is not None:
             return f"what was saved cannot be kept yet, and is tried again: {describe(self.trouble)}"
         return "; ".join([*dict(self._publisher.notes).values()][:3])
@@ -65,38 +65,38 @@ class Uploader(threading.Thread):
             self._work.notify()
 
     def look_at_told(self) -> None:
-        """Where renames cannot be seen."""
+        """Look for saved checkpoints where renames cannot be observed."""
         with self._work:
             self._told = True
             self._work.notify()
 
     def grew(self, size: int) -> None:
-        """The log has so many bytes."""
+        """Set the log's current size in bytes."""
         with self._work:
             self._size = size
             if self._log is None or self._log.due(size):
                 self._work.notify()
 
     def finish(self, *, sweep: bool) -> None:
-        """Nothing more will come. `sweep`: the command ended well, and what it wrote in place counts."""
+        """Signal that no more output will come. `sweep`: the command succeeded, so entries written in place count."""
         with self._work:
             self._finishing, self._sweeping = True, sweep
             self._work.notify()
 
     def drop_logs(self) -> None:
-        """Files here of what is kept. Once it is done."""
+        """Delete local log files that are stored. Call once it is done."""
         for attempt in (*self._earlier(), self._task.attempt):
             self._log_of(attempt).drop()
 
     def run(self) -> None:
         pause: float | None = None
-        """Seconds until what did not work, or was not ready, is looked at again; None: all is done so far."""
+        """Seconds until failed or unready work is tried again; None: all is done so far."""
         while not self.done:
             self._rest(pause)
             try:
                 pause = _LOOK_AGAIN if self._step() else None
                 self.trouble = None
-            except Exception as error:  # noqa: BLE001 - told, and tried again: it is no single entry's fault, see `Publisher`
+            except Exception as error:  # noqa: BLE001 - reported and retried: not one entry's fault, see `Publisher`
                 self.trouble = error
                 pause = min(2 * (pause or 0.5), _LONGEST_PAUSE)
         self.ended()
@@ -106,7 +106,7 @@ class Uploader(threading.Thread):
         return bool(self._renamed) or self._told or due or self._finishing
 
     def _rest(self, seconds: float | None) -> None:
-        """So long, unless the end begins meanwhile: what did not work may work now. None: until there is work."""
+        """Wait this long, unless the end begins meanwhile: a failed upload may work now. None: until there is work."""
         with self._work:
             was = self._finishing
             if seconds is None:
@@ -115,7 +115,7 @@ class Uploader(threading.Thread):
                 self._work.wait_for(lambda: self._finishing and not was, timeout=seconds)
 
     def _step(self) -> bool:
-        """Does what there is to do. True: something has to be looked at again soon."""
+        """Do all pending work. True: something must be checked again soon."""
         with self._work:
             size, finishing, told = self._size, self._finishing, self._told
             names = list(self._renamed)
@@ -147,7 +147,7 @@ class Uploader(threading.Thread):
         return not swept or not published
 
     def _alone(self) -> bool:
-        """Has every other replica of the set ended, as far as is known?"""
+        """Return whether every other replica of the set has ended, as far as known."""
         others = (place for place in self._job.replicas() if place.name != self._task.replica)
         for place in others:
             task = records.read(place.task)
@@ -156,6 +156,6 @@ class Uploader(threading.Thread):
         return True
 
     def _earlier(self) -> list[int]:
-        """Attempts whose logs were left here: their runners were killed."""
+        """Return the attempts whose logs are still here: their runners were killed."""
         place = self._job.replica(self._task.replica)
         return [attempt for attempt in range(self._task.attempt) if place.log(attempt).exists()]

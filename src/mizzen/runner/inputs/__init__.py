@@ -1,1 +1,1 @@
-"""What a training command needs before it starts: code, files and datasets, fetched and verified."""
+"""The inputs of a training command, fetched and verified before it starts: code, files and datasets."""

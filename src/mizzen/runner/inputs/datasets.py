@@ -1,10 +1,10 @@
-"""The dataset of a job: brought whole and verified, or not there at all. One replica fetches, the others wait for it.
+"""The dataset of a job: fetched and verified as a whole, or absent. One replica fetches, the others wait for it.
 
     training/<uid>/dataset/         what the command gets, in one rename
     training/<uid>/.dataset.json    which dataset that is; written after it
-    training/<uid>/.dataset.new/    one on its way
+    training/<uid>/.dataset.new/    one being fetched
 
-A path of this machine is used as it is. Where it is a single file, the folder holds a link to it, of the same name.
+A local path is used directly. For a single file, the folder holds a link to it with the same name.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 ACCESS_KEY_ID, SECRET_ACCESS_KEY = "MIZZEN_DATASET_ACCESS_KEY_ID", "MIZZEN_DATASET_SECRET_ACCESS_KEY"
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".zip")
-"""Are unpacked; whatever else comes by http is one file in the folder."""
+"""Suffixes of archives, which are unpacked; any other http download is one file in the folder."""
 _REASON = "DatasetUnavailable"
 _MOST_BYTES, _MOST_FILES = 1 << 50, 1_000_000
 _PATIENCE = 60.0
-"""Seconds in which a store that does not answer is asked again."""
+"""Seconds for which an unresponsive store is retried."""
 
 Tell = Callable[[str], None]
 
@@ -48,9 +48,9 @@ def fetch_dataset(
     trusted: bool,
     tell: Tell,
 ) -> Path:
-    """The folder for the command. Blocking. Raises Failed.
+    """Return the folder for the command. Blocking. Raises Failed.
 
-    `trusted`: whoever started the job may have this machine's own network asked.
+    `trusted`: the user who started the job may send requests to this machine's own network.
     """
     path = dataset.get("path")
     if path is not None and not Path(path).exists():
@@ -138,7 +138,8 @@ async def _fetch(url: str, spool: Spool, wanted: str | None, *, private: bool, t
 
 
 def _unpack(spool: Spool, new: Path) -> None:
-    """Through blobs of its own, with all the care that an archive of a stranger needs; then under their names."""
+    """Unpack through a separate blob store, with the checks that an untrusted archive needs; then link files to their
+    names."""
     from mizzen.blobs.file_store import FileBlobs
     from mizzen.blobs.ingest import archives
     from mizzen.blobs.ingest.intake import Intake
@@ -173,7 +174,7 @@ def _from_bucket(
                 _credentials(s3, environ),
                 lambda done, total: tell(_progress(done, total)),
                 room=room,
-                private=private or not s3.get("endpoint"),  # the plane's own was named by who set it up
+                private=private or not s3.get("endpoint"),  # an admin configured the plane's own endpoint
             )
         except (NotFound, Invalid) as error:
             raise Failed(_REASON, f"the dataset cannot be had: {describe(error)}") from error
@@ -189,14 +190,14 @@ def _from_bucket(
 
 
 def _credentials(s3: Mapping[str, Any], environ: Mapping[str, str]) -> Credentials:
-    """What the dataset says; where it says nothing of who asks, as the plane's own store is asked."""
+    """Return the dataset's credentials; if it names none, those of the plane's own store."""
     from mizzen.blobs.object_store_credentials import Credentials
     from mizzen.blobs.open_from_env import credentials_of
 
     own = credentials_of(environ)
     if s3.get("secret"):
         keys = environ.get(ACCESS_KEY_ID, ""), environ.get(SECRET_ACCESS_KEY, "")
-    elif s3.get("endpoint"):  # somebody else's store: the plane's keys are not for it
+    elif s3.get("endpoint"):  # another store: the plane's keys are not for it
         keys = "", ""
     else:
         keys = own.access_key_id, own.secret_access_key

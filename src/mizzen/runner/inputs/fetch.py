@@ -1,4 +1,4 @@
-"""What a command needs before it starts: code, data, and the checkpoints of attempts before. In a thread of its own."""
+"""Fetching a command's inputs in a thread: code, data, and the checkpoints of earlier attempts."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Fetched:
 
 
 class Fetching(threading.Thread):
-    """Ends with `result` or `error`. Killed in the middle, it leaves nothing that would be taken for whole."""
+    """Ends with `result` or `error`. If killed in the middle, it leaves nothing that looks complete."""
 
     def __init__(self, task: Task, job: JobPlace, blobs: FileBlobs, environ: Mapping[str, str], work: Path) -> None:
-        """`work`: the folder that is this replica's own."""
+        """`work`: this replica's own folder."""
         super().__init__(name="fetching", daemon=True)
         self._task = task
         self._job = job
@@ -54,7 +54,7 @@ class Fetching(threading.Thread):
             self.error = Failed(
                 "NoRoom" if full else "CodeUnavailable", NO_ROOM if full else describe(error), retry=full
             )
-        except Exception as error:  # noqa: BLE001 - it must be told how it ended, whatever it was
+        except Exception as error:  # noqa: BLE001 - any error must be reported
             self.error = Failed("CodeUnavailable", f"{type(error).__name__}: {describe(error)}")
         self.ended()
 
@@ -63,7 +63,7 @@ class Fetching(threading.Thread):
         code = self._work / "code"
         self._patiently("fetching the code", lambda: self._code(code))
         self._patiently("looking for earlier checkpoints", self._checkpoints)
-        with suppress(Unavailable, NotFound):  # then it begins anew
+        with suppress(Unavailable, NotFound):  # then it starts from the beginning
             place = self._job.replica(task.replica)
             Keeping(self._blobs, self._blobs.documents, place, task, task.attempt).restore()
         dataset = None
@@ -77,7 +77,7 @@ class Fetching(threading.Thread):
         return Fetched(named if named is not None and named.is_dir() else code, dataset)
 
     def _patiently(self, doing: str, work: Callable[[], None]) -> None:
-        """A store that does not answer may do so soon."""
+        """Retry: an unresponsive store may respond soon."""
         deadline, pause = time.monotonic() + self._task.keep_seconds, 1.0
         self._tell(doing)
         while True:
@@ -114,7 +114,7 @@ class Fetching(threading.Thread):
         return asyncio.run(_tree(git, self._blobs, trusted=self._task.trusted))
 
     def _checkpoints(self) -> None:
-        """A job's first attempt can do without: most likely there are none."""
+        """Fetch checkpoints. A job's first attempt can do without: most likely there are none."""
         try:
             with locked(self._job.folder / ".restoring.lock"):
                 publish.restore(self._task, self._job, self._blobs)

@@ -1,5 +1,5 @@
 """Scalars that training code wrote, by step: from event files of TensorBoard, metric files, and progress reports.
 
-All of it was written by other people's code: every reader is bounded, and what is damaged is left out with a word.
-Standard library only. Not here: who may see it, and how it is shown (server/monitor).
+User code wrote all of it: every reader is bounded, and damaged parts are left out with a message. Standard library
+only. Access control and presentation are in server/monitor.
 """

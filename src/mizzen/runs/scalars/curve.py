@@ -1,4 +1,4 @@
-"""One line of a chart: points by step, as many as are worth keeping."""
+"""One curve of a chart: points by step, thinned to a limit."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 KEPT = 1000
-"""Points that a curve is thinned to when it has twice as many; nobody is told of more."""
+"""A curve with twice this many points is thinned to this number; responses never have more."""
 LARGEST_STEP = 2**53
-"""Beyond it JSON's readers do not agree on what a number is."""
+"""Beyond it JSON parsers do not agree on numbers."""
 
 Point = tuple[int, float, float]
-"""Step, value, and when; seconds since 1970, 0 when nobody knows."""
+"""Step, value, and time; seconds since 1970, 0 if unknown."""
 
 
 class Curve:
-    """Steps only grow: one that is said again begins anew there, as a job does that goes on from a checkpoint."""
+    """Steps only grow: a repeated step restarts the curve there, as when a job resumes from a checkpoint."""
 
     __slots__ = ("_steps", "_times", "_values")
 
@@ -54,7 +54,8 @@ class Curve:
 
 
 def thin_out(points: list[Point], most: int) -> list[Point]:
-    """At most so many of them, 4 at least: the first, the last, the lowest and the highest, and those of each part."""
+    """Return at most `most` points, 4 at least: the first, the last, the lowest and the highest, and those of each
+    part."""
     if len(points) <= max(most, 4):
         return points
     parts = max((most - 2) // 2, 1)
@@ -68,6 +69,6 @@ def thin_out(points: list[Point], most: int) -> list[Point]:
             high = max(numbers, key=lambda at: points[at][1])
             kept += [points[at] for at in sorted({low, high})]
         elif begin < end:
-            kept.append(points[begin])  # a gap stays one
+            kept.append(points[begin])  # a gap stays a gap
     kept.append(points[-1])
     return kept

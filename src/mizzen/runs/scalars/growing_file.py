@@ -1,4 +1,4 @@
-"""One file that grows: what was read of it so far, and how to go on from there."""
+"""Incremental reading of one growing file."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mizzen.runs.scalars.tfevents import Damaged, Scalar
 
 Source = Literal["events", "metrics.jsonl", "metrics.csv", "progress"]
 SOURCES: tuple[Source, ...] = ("events", "metrics.jsonl", "metrics.csv", "progress")
-"""Best first: of two that tell the same scalar of the same run, the first is shown."""
+"""Best first: if two sources have the same scalar of the same run, the first is shown."""
 
 CHUNK = 2 << 20
-"""Bytes that are read at once: a record that is looked into fits."""
+"""Bytes of one read: a record that is parsed fits."""
 HEAD = 256
-"""Bytes at the beginning that tell whether it is still the same file."""
+"""Bytes at the beginning that identify the file."""
 MOST_TAGS = 500
-"""Of one file."""
+"""Maximum number of tags in one file."""
 LONGEST_TAG = 200
 
 
@@ -32,7 +32,7 @@ class GrowingFile:
     source: Source
     curves: dict[str, Curve] = field(default_factory=dict)
     word: str = ""
-    """What was wrong with it."""
+    """The problem with the file, if any."""
     modified: float = 0.0
     _offset: int = 0
     _head: bytes = b""
@@ -44,7 +44,7 @@ class GrowingFile:
         return sum(map(len, self.curves.values()))
 
     def read(self, budget: int) -> int:
-        """Goes on where it was, for so many bytes at most; how many it read. Never raises for what is in the file."""
+        """Read on, at most `budget` bytes; return how many were read. Never raises because of the file's content."""
         try:
             file = safe_read.open_regular_file(self.path)
         except safe_read.NoFile:
@@ -61,7 +61,7 @@ class GrowingFile:
             return self._go_on(handle, found.st_size, budget)
 
     def behind(self) -> bool:
-        """Whether there is more to read."""
+        """Return whether there is more to read."""
         try:
             return not self.word and self.path.stat(follow_symlinks=False).st_size > self._offset
         except OSError:
@@ -80,7 +80,7 @@ class GrowingFile:
                 break
             used = self._events(data) if self.source == "events" else self._lines(data)
             if not used:
-                break  # the last record or line is not whole yet
+                break  # the last record or line is not complete yet
             self._offset += used
             spent += len(data)
         return spent
@@ -97,7 +97,7 @@ class GrowingFile:
     def _lines(self, data: bytes) -> int:
         end = data.rfind(b"\n") + 1
         if not end:
-            # A line that is longer than all we read at once is none that anybody wrote for us.
+            # A line longer than one read is not a metric.
             self._in_long_line = len(data) == CHUNK or self._in_long_line
             return len(data) if self._in_long_line else 0
         begin = data.find(b"\n") + 1 if self._in_long_line else 0

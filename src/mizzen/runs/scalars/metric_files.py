@@ -1,4 +1,4 @@
-"""Metrics as lines of text: JSON, one report per line, and CSV with a column that says the step."""
+"""Metrics as lines of text: JSON, one report per line, and CSV with a step column."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mizzen.runs.scalars.curve import LARGEST_STEP
 from mizzen.runs.scalars.tfevents import Scalar
 
 STEPS = ("step", "global_step", "iteration", "epoch")
-"""Fields that say the step, best first."""
+"""Names of step fields, best first."""
 TIMES = ("time", "timestamp", "wall_time")
 MOST_TAGS = 500
-"""In one line."""
+"""Maximum number of tags in one line."""
 
 
 def of_json(line: bytes) -> Iterator[Scalar]:
-    """{"step": 3, "time": 1700000000.5, "metrics": {"loss": 0.25}}; the metrics may also stand beside the step."""
+    """{"step": 3, "time": 1700000000.5, "metrics": {"loss": 0.25}}; the metrics may also be next to the step."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
@@ -29,13 +29,13 @@ def of_json(line: bytes) -> Iterator[Scalar]:
 
 
 def header(line: bytes) -> tuple[str, ...]:
-    """Columns of a CSV; none when no column says the step."""
+    """Return the columns of a CSV; none if there is no step column."""
     columns = tuple(name.strip() for name in _cells(line))
     return columns[:MOST_TAGS] if set(columns) & set(STEPS) else ()
 
 
 def of_csv(columns: Sequence[str], line: bytes) -> Iterator[Scalar]:
-    """What is blank was not measured at that step."""
+    """Blank fields were not measured at that step."""
     said = {
         name: number for name, cell in zip(columns, _cells(line), strict=False) if (number := _read(cell)) is not None
     }
@@ -47,7 +47,7 @@ def _report_scalars(said: Mapping[str, Any], metrics: Mapping[str, Any]) -> Iter
     if step_field is None:
         return
     step, time = said[step_field], next((said[name] for name in TIMES if _number(said.get(name)) is not None), 0.0)
-    if not abs(step) <= LARGEST_STEP:  # nor is NaN
+    if not abs(step) <= LARGEST_STEP:  # also excludes NaN
         return
     for tag, value in list(metrics.items())[:MOST_TAGS]:
         if metrics is said and tag in (*STEPS, *TIMES, "total"):

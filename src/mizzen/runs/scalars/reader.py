@@ -1,9 +1,9 @@
-"""All scalars of a model: which files there are, what was read of them before, and what they tell together.
+"""All scalars of a model: finding its files, reading them incrementally, and joining their series.
 
-    events/<namespace>/<model>/<version>/<job>[/<replica>][/<whatever the code made>]/<file>
+    events/<namespace>/<model>/<version>/<job>[/<replica>][/<folders of the code>]/<file>
 
-Folders that the code made, such as Keras' `train` and `validation`, become part of the tags: so they are compared over
-versions and jobs as well.
+Folders that the code created, such as Keras' `train` and `validation`, become part of the tags. So they are also
+compared across versions and jobs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from mizzen.runs.scalars.curve import Curve, Point, thin_out
 from mizzen.runs.scalars.growing_file import SOURCES, GrowingFile, Source
 
 BUDGET = 4 << 20
-"""Bytes that are read for one answer; the next one goes on."""
+"""Bytes that are read for one response; the next one continues."""
 MOST_FILES = 5000
-"""Of one model."""
+"""Maximum number of files of one model."""
 MOST_POINTS = 2_000_000
-"""That are remembered, of all files: 24 bytes each."""
+"""Maximum number of points in memory, over all files: 24 bytes each."""
 MOST_SERIES = 500
-"""Of one answer: those of the jobs that were heard of last."""
+"""Maximum number of series in one response: those of the jobs with the latest data."""
 MOST_WORDS = 20
 DEEPEST = 6
-"""Folders within that of a job."""
+"""Maximum depth of folders within that of a job."""
 
 _REPLICA = re.compile(r"(?:chief|master|worker|ps|evaluator)-\d{1,5}")
 _WRITTEN_AT = re.compile(r"tfevents\.(\d{1,12})")
@@ -38,7 +38,7 @@ _WRITTEN_AT = re.compile(r"tfevents\.(\d{1,12})")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One whose reports of progress are looked at, too."""
+    """A job whose progress reports are read, too."""
 
     name: str
     uid: str
@@ -47,7 +47,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Run:
-    """Whose scalars they are."""
+    """The version and job that scalars belong to."""
 
     version: str
     job: str
@@ -65,14 +65,14 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class Read:
     tags: tuple[str, ...] = ()
-    """All there are, whatever was asked for."""
+    """All existing ones, whatever was requested."""
     series: tuple[Series, ...] = ()
     left_out: int = 0
-    """Series beyond the most that are told."""
+    """The number of series left out beyond the maximum."""
     behind: bool = False
     """There is more to read: ask again."""
     words: tuple[str, ...] = ()
-    """What is wrong with which files."""
+    """Problems, with their files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class ScalarQuery:
     version: str = ""
     job: str = ""
     points: int = 500
-    """Of each series."""
+    """Maximum number of points of each series."""
 
     def covers(self, run: Run) -> bool:
         return self.version in ("", run.version) and self.job in ("", run.job)
@@ -95,16 +95,16 @@ class _MetricFile:
     source: Source
     run: Run
     prefix: str = ""
-    """Of its tags."""
+    """The prefix of its tags."""
 
 
 @dataclass(slots=True)
 class Scalars:
-    """Remembers what it read. Blocking; may be asked from several threads."""
+    """Caches what it read. Blocking; callable from several threads."""
 
     data_dir: Path
     _files: OrderedDict[Path, GrowingFile] = field(default_factory=OrderedDict)
-    """Least lately used first."""
+    """Least recently used first."""
     _lock: Lock = field(default_factory=Lock)
 
     def read(self, namespace: str, model: str, wanted: ScalarQuery, jobs: Iterable[Job] = ()) -> Read:
@@ -149,13 +149,13 @@ class Scalars:
 
 
 def version_order(version: str) -> tuple[bool, int, str]:
-    """Numbers first, in their order."""
+    """Sort key: numbers first, in their order."""
     number = version if version.isascii() and version.isdecimal() and len(version) <= 18 else ""
     return not number, int(number or 0), version
 
 
 def _found(folder: Path) -> Iterator[_MetricFile]:
-    """In the order in which one follows the other within a run."""
+    """Yield metric files in their order within a run."""
     for version in _folders(folder):
         for job in _folders(version):
             yield from _of_job(job, Run(version.name, job.name))
@@ -191,7 +191,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _list_folder(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Files and folders, by name. Links are neither."""
+    """Return files and folders, by name. Links are neither."""
     files, folders = [], []
     try:
         with os.scandir(folder) as entries:
@@ -210,7 +210,7 @@ def _list_folder(folder: Path) -> tuple[list[Path], list[Path]]:
 def _join_series(
     found: Sequence[_MetricFile], grown: Mapping[Path, GrowingFile], wanted: ScalarQuery
 ) -> tuple[tuple[str, ...], list[Series]]:
-    """Files of one run and source follow each other; of two sources of one tag the better one is told."""
+    """Concatenate the files of one run and source; of two sources of one tag the better one is used."""
     told: dict[tuple[Run, str], dict[Source, list[Curve]]] = {}
     for each in found:
         for tag, curve in grown[each.path].curves.items():

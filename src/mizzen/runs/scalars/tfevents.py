@@ -1,4 +1,4 @@
-"""Event files of TensorBoard, as TensorFlow, Keras, PyTorch and others write them: the scalars in them.
+"""Scalars in event files of TensorBoard, as TensorFlow, Keras, PyTorch and others write them.
 
 Each record is a length, its checksum, a protobuf `Event` and the checksum of that. Of the protobuf only the fields
 that hold scalars are read:
@@ -19,19 +19,19 @@ from mizzen import protobuf_wire
 from mizzen.protobuf_wire import BYTES, VARINT
 
 MOST_RECORD = 1 << 20
-"""Bytes of a record that is looked into: longer ones are images, graphs and the like."""
+"""Maximum bytes of a record that is parsed: longer ones are images, graphs and the like."""
 
 _HEAD = struct.Struct("<QI")
 _CHECK = struct.Struct("<I")
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 _CONTENT = {1: "<f", 2: "<d", 3: "<i", 4: "<B", 5: "<h", 6: "<b", 9: "<q", 10: "<?", 19: "<e", 22: "<I", 23: "<Q"}
-"""How one number of a dtype lies in `content`."""
+"""How one number of a dtype is stored in `content`."""
 _NO_SCALARS = "_hparams_/"
-"""Tags of what else is written as numbers."""
+"""Tags of other numeric content."""
 
 
 class Damaged(ValueError):
-    """From here on nothing in the file can be relied on."""
+    """From here on the file's content is unreliable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class Scalar:
 
 
 def read(data: bytes) -> tuple[list[Scalar], int]:
-    """The scalars in whole records at the beginning of `data`, and how many bytes those records have.
+    """Return the scalars in whole records at the beginning of `data`, and how many bytes those records have.
 
-    More than `len(data)` bytes: the rest of a long record, which can be skipped. Raises Damaged, with what was read
+    More than `len(data)` bytes: the rest of a long record, which can be skipped. Raises Damaged, with the scalars read
     before as its second argument.
     """
     found: list[Scalar] = []
@@ -66,7 +66,7 @@ def read(data: bytes) -> tuple[list[Scalar], int]:
             scalars = list(_scalars(record))
         except (ValueError, struct.error) as error:
             raise Damaged(f"a record cannot be read: {error}", found) from error
-        # What nothing is taken of need not be checked; that is most of the bytes.
+        # Unused records need no check; they are most of the bytes.
         if scalars and mask_crc(record) != _CHECK.unpack_from(data, begin + length)[0]:
             raise Damaged("a record is not what its checksum says", found)
         found += scalars
@@ -75,7 +75,8 @@ def read(data: bytes) -> tuple[list[Scalar], int]:
 
 
 def mask_crc(data: bytes) -> int:
-    """CRC-32C, as records have it: rotated and moved, so that a checksum of checksums is none by chance."""
+    """Return the masked CRC-32C of records: rotated and offset, so that checksums of data with embedded checksums stay
+    useful."""
     crc, table = 0xFFFFFFFF, _TABLE
     for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ (crc >> 8)
@@ -105,7 +106,7 @@ def _scalars(event: bytes) -> Iterator[Scalar]:
 
 
 def _tag_and_number(message: memoryview) -> tuple[str, float] | None:
-    """Of a Value; None if it is not a scalar."""
+    """Return tag and number of a Value; None if it is not a scalar."""
     tag, scalar, plugin = "", None, "scalars"
     for number, wire, value in protobuf_wire.iter_fields(message):
         match number, wire:
@@ -128,7 +129,7 @@ def _plugin_of(metadata: memoryview) -> str:
 
 
 def _number_of(tensor: memoryview) -> float | None:
-    """The only number in a tensor; None if there are more, or none."""
+    """Return the only number in a tensor; None if there are more, or none."""
     dtype, content, found = 0, b"", []
     for number, wire, value in protobuf_wire.iter_fields(tensor):
         match number, wire:
@@ -152,7 +153,7 @@ def _number_of(tensor: memoryview) -> float | None:
 
 
 def _is_scalar_shape(shape: memoryview) -> bool:
-    """Whether a shape has one element."""
+    """Return whether a shape has one element."""
     return all(
         [size for number, wire, size in protobuf_wire.iter_fields(dimension) if (number, wire) == (1, VARINT)] == [1]
         for dimension in _iter_messages(shape, 2)
@@ -160,7 +161,7 @@ def _is_scalar_shape(shape: memoryview) -> bool:
 
 
 def _iter_messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
-    """The messages in the fields of this number."""
+    """Yield the messages in the fields with this number."""
     for number, wire, value in protobuf_wire.iter_fields(message):
         if (number, wire) == (wanted, BYTES):
             yield protobuf_wire.message_of(value)

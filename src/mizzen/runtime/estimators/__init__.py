@@ -1,1 +1,1 @@
-"""Models with the scikit-learn interface: features, columns, warm-up, fast paths, and what they tolerate."""
+"""Models with the scikit-learn interface: features, columns, warm-up, fast paths, and tolerated values."""

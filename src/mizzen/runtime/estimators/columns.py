@@ -1,8 +1,8 @@
-"""What the columns hold that an estimator was fitted on: found in its fitted parts, since no estimator says so itself.
+"""The types of the columns that an estimator was fitted on, derived from its fitted parts: estimators do not state
+them.
 
-Encoders know the categories of each column, imputers what they fill in, vectorizers that it is text; a
-ColumnTransformer knows which of its parts got which columns. Looked at by the names of attributes, so that nothing has
-to be imported.
+Encoders know the categories of each column, imputers their fill values, and vectorizers imply text. A ColumnTransformer
+knows which of its parts got which columns. Parts are inspected by attribute names, so that nothing has to be imported.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 _DEEPEST = 20
 _INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_", "final_estimator_", "_preprocessor")
-"""Where meta-estimators keep what they fitted on the same columns."""
+"""Attributes where meta-estimators keep estimators fitted on the same columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +23,19 @@ class Column:
     name: str
     datatype: str = "FP64"
     example: Any = 0.0
-    """A value that the model knows."""
+    """An example value that the model knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class FittedColumns:
-    """What was found out about the input of an estimator."""
+    """The known facts about the input of an estimator."""
 
     examples: Mapping[int, Any]
-    """By the column's place; of a column that is not here nothing is known."""
+    """By column index; nothing is known about columns that are missing here."""
     by_name: bool
-    """Columns are picked by their names, which only a DataFrame has."""
+    """Columns are selected by name, which needs a DataFrame."""
     text: bool = False
-    """It takes one text per row, not columns."""
+    """The estimator takes one text per row, not columns."""
 
 
 def columns_of(estimator: Any) -> FittedColumns:
@@ -51,7 +51,7 @@ def columns_of(estimator: Any) -> FittedColumns:
 
 
 def names_of(estimator: Any) -> list[str]:
-    """The columns' names; none when it was fitted on arrays."""
+    """Return the columns' names; none if the estimator was fitted on arrays."""
     names = _attribute(estimator, "feature_names_in_")
     return [str(name) for name in names] if names is not None else []
 
@@ -62,7 +62,7 @@ def width_of(estimator: Any) -> int | None:
 
 
 def _walk(part: Any, places: list[int], names: list[str], depth: int) -> Iterator[tuple[int, Any]]:
-    """Places and examples that this part, which got the columns at these places, tells of."""
+    """Yield column indexes and example values that this part, fitted on these columns, knows."""
     if depth > _DEEPEST or part is None or isinstance(part, str):
         return
     yield from _own(part, places)
@@ -73,7 +73,7 @@ def _walk(part: Any, places: list[int], names: list[str], depth: int) -> Iterato
         if step is None or isinstance(step, str):
             continue
         if width_of(step) not in (None, len(places)):
-            break  # a step before it made other columns
+            break  # an earlier step produced other columns
         yield from _walk(step, places, names, depth + 1)
     for _, member in _attribute(part, "transformer_list") or ():
         yield from _walk(member, places, names, depth + 1)
@@ -107,7 +107,7 @@ def _of_column_transformer(part: Any, places: list[int], names: list[str], depth
 
 
 def _pick(columns: Any, places: list[int], names: list[str]) -> list[int] | None:
-    """The places that a column specification of scikit-learn means; None when it cannot be told."""
+    """Return the indexes that a scikit-learn column specification selects; None if that cannot be determined."""
     if isinstance(columns, str):
         columns = [columns]
     elif isinstance(columns, int | np.integer):
@@ -128,7 +128,7 @@ def _pick(columns: Any, places: list[int], names: list[str]) -> list[int] | None
 
 
 def _first(known: Any) -> Iterator[Any]:
-    """One of the categories that is a value, and not a mark for a missing one."""
+    """Yield one category that is a value, not a marker for a missing one."""
     for value in np.asarray(known).ravel()[:5].tolist():
         if value is not None and value == value:  # noqa: PLR0124 - NaN is not itself
             yield value
@@ -136,7 +136,7 @@ def _first(known: Any) -> Iterator[Any]:
 
 
 def _takes_text(part: Any) -> bool:
-    """Is this a vectorizer, or a pipeline that begins with one?"""
+    """Return whether this is a vectorizer, or a pipeline that begins with one."""
     steps = _attribute(part, "steps")
     if steps:
         return _takes_text(steps[0][1])
@@ -164,8 +164,8 @@ def _picks_by_name(part: Any, depth: int) -> bool:
 
 
 def _attribute(part: Any, name: str) -> Any:
-    """None for what it does not have; some attributes are properties that raise when a part lacks something."""
+    """Return the attribute, or None if absent; some attributes are properties that raise if a part lacks something."""
     try:
         return getattr(part, name, None)
-    except Exception:  # noqa: BLE001 - whatever a foreign property raises, it tells us nothing
+    except Exception:  # noqa: BLE001 - an error of a foreign property tells us nothing
         return None

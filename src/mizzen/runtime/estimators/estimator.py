@@ -1,6 +1,6 @@
-"""Models with the methods of scikit-learn, whoever made them: outputs are named after the methods that give them.
+"""Models with the methods of scikit-learn, from any library: outputs are named after the methods that produce them.
 
-`predict` is given by default (`transform` for a pure transformer); the other methods only when asked for.
+`predict` is the default output (`transform` for a pure transformer); other methods run only when requested.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def to_model(estimator: Any, wanted: LoadRequest) -> EstimatorModel:
-    """The estimator, warmed up. LoadError when it is none."""
+    """Return the estimator as a model, warmed up. Raises LoadError if it is not an estimator."""
     methods = tuple(name for name in METHODS if callable(getattr(estimator, name, None)))
     if "predict" not in methods and "transform" not in methods:
         kind = f"{type(estimator).__module__}.{type(estimator).__qualname__}"
         raise LoadError(f"'{wanted.entrypoint}' holds a {kind}, which has neither predict nor transform")
-    # Requests carry no column names, which a model fitted on a DataFrame would complain of in every call.
+    # Requests carry no column names; a model fitted on a DataFrame would warn about that in every call.
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     _limit_jobs(estimator)
     taken = _features(estimator, methods[0], wanted.inputs)
@@ -44,7 +44,7 @@ def to_model(estimator: Any, wanted: LoadRequest) -> EstimatorModel:
 
 @dataclass(frozen=True, slots=True)
 class EstimatorModel:
-    """Estimators work row by row, so they batch whether asked to or not."""
+    """Estimators work row by row, so they always batch."""
 
     estimator: Any
     features: Features
@@ -58,7 +58,7 @@ class EstimatorModel:
 
     @classmethod
     def warm_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
-        """One call with a made-up row per method: loads what is lazy, and shows what the outputs look like."""
+        """Call each method with a synthetic row: this loads lazy parts and reveals the outputs' form."""
         outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
         refusals = nonfinite_probe.found(getattr(estimator, methods[0]), taken)
         width = taken.width if isinstance(taken, features.Matrix) else None
@@ -81,7 +81,7 @@ class EstimatorModel:
             if self.refusals.left:
                 self.refusals.check(self.features, rows)
             return {method: _output(self._method(method)(rows)) for method in methods}
-        # Most estimators refuse to work on nothing.
+        # Most estimators reject empty input.
         row = self.features.dummy()
         return {method: _output(getattr(self.estimator, method)(row))[:0] for method in methods}
 
@@ -94,7 +94,7 @@ class EstimatorModel:
 
 
 def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> Features:
-    """An array where that is enough. A DataFrame for columns that are picked by name, or that are no numbers."""
+    """Choose an array where that is enough; a DataFrame for columns that are selected by name or are not numbers."""
     found = columns.columns_of(estimator)
     names, width = columns.names_of(estimator), columns.width_of(estimator)
     if width is None:
@@ -112,7 +112,7 @@ def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> 
 
 
 def _try_call(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
-    """The array, unless only the DataFrame works: code of the user's own may ask for columns by name."""
+    """Choose the array, unless only the DataFrame works: user code may select columns by name."""
     if frame is None or _works(estimator, method, matrix) or not _works(estimator, method, frame):
         return matrix
     return frame
@@ -132,7 +132,7 @@ def _column(name: str, example: Any) -> Column:
 
 
 def _declare(spec: TensorSpec, example: Any) -> Column:
-    """What is known of a column wins over what is said of it; whether both agree is looked at later."""
+    """Known facts about a column win over its declaration; a later check compares the two."""
     if example is not None:
         return _column(spec.name, example)
     return Column(spec.name, spec.datatype, {"BYTES": "", "BOOL": False}.get(spec.datatype, 0.0))
@@ -141,13 +141,13 @@ def _declare(spec: TensorSpec, example: Any) -> Column:
 def _works(estimator: Any, method: str, taken: Features) -> bool:
     try:
         getattr(estimator, method)(taken.dummy())
-    except Exception:  # noqa: BLE001 - this only asks; what goes wrong is told by the warm-up
+    except Exception:  # noqa: BLE001 - this only probes; the warm-up reports errors
         return False
     return True
 
 
 def _limit_jobs(estimator: Any) -> None:
-    """As many threads as there may be, where the model was saved with more: `n_jobs=-1` means all cores."""
+    """Cap the threads of a model saved with more than allowed: `n_jobs=-1` means all cores."""
     most = threads.thread_limit(os.environ)
     parameters = getattr(estimator, "get_params", None)
     if most is None or not callable(parameters):
@@ -157,15 +157,15 @@ def _limit_jobs(estimator: Any) -> None:
         many = {name: most for name, value in asked.items() if isinstance(value, int) and not 0 < value <= most}
         if many:
             estimator.set_params(**many)
-    except Exception as error:  # noqa: BLE001 - a foreign estimator may not do this well, and can be served all the same
+    except Exception as error:  # noqa: BLE001 - a foreign estimator may fail at this, and can still be served
         log.warning("n_jobs stays as it was saved: %s: %s", type(error).__name__, error)
 
 
 def _output(value: Any) -> Array:
-    """An array in a type we declare: sparse made dense, all integers 64 bits wide."""
+    """Return an array of a supported type: sparse becomes dense, all integers become 64-bit."""
     if hasattr(value, "toarray"):
         value = value.toarray()
-    # a classifier of several targets gives a list, one array per target
+    # a classifier of several targets returns a list, one array per target
     array = np.stack(value, axis=1) if isinstance(value, list) else np.asarray(value)
     return array.astype(np.int64) if array.dtype.kind in "iu" and array.dtype != np.uint64 else array
 
@@ -174,7 +174,7 @@ def _output_spec(estimator: Any, method: str, taken: Features) -> TensorSpec:
     try:
         array = _output(getattr(estimator, method)(taken.dummy()))
         kind, _ = tensors.as_datatype(array)
-    except Exception as error:  # noqa: BLE001 - a made-up row may be no valid input; the model may still serve
+    except Exception as error:  # noqa: BLE001 - a synthetic row may be invalid input; the model may still serve
         log.warning("%s of a made-up row: %s: %s", method, type(error).__name__, error)
         return _guess_spec(estimator, method)
     return TensorSpec(method, kind.name, (-1, *array.shape[1:]))

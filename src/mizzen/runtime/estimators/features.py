@@ -1,7 +1,7 @@
-"""How the rows of a request become what an estimator takes: an array, a DataFrame, or texts.
+"""Converting the rows of a request to an estimator's input: an array, a DataFrame, or texts.
 
-An array wherever that is enough: a DataFrame costs three times as much per call. pandas is imported only for a model
-that needs one.
+An array is used wherever that is enough: a DataFrame costs three times as much per call. pandas is imported only for a
+model that needs one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mizzen.runtime.limits import install_hints
 from mizzen.runtime.signature import TensorSpec
 
 INPUT = "input"
-"""The one tensor that holds whole rows."""
+"""The name of the one tensor that holds whole rows."""
 
 
 class Features(Protocol):
@@ -29,32 +29,32 @@ class Features(Protocol):
 
     @property
     def table(self) -> TensorSpec | None:
-        """One tensor of whole rows that may stand for all of `inputs`."""
+        """A single tensor of whole rows that may replace all of `inputs`."""
         ...
 
     def of(self, inputs: Mapping[str, Array]) -> Any:
-        """What the estimator takes. BadInput when the values cannot be that."""
+        """Convert to the estimator's input. Raises BadInput if the values cannot be converted."""
         ...
 
     def dummy(self) -> Any:
-        """One row that the estimator should be able to take."""
+        """Return one synthetic row that the estimator should accept."""
         ...
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The places of columns that may hold NaN and Infinity."""
+        """The indexes of columns that may hold NaN and Infinity."""
         ...
 
     def dummy_with(self, places: Sequence[int], value: float) -> Any:
-        """That row, with this number in the columns at `places`."""
+        """Return the synthetic row with this number in the columns at `places`."""
         ...
 
     def numbers_of(self, rows: Any, place: int) -> Array:
-        """The column at `place` of what `of` made."""
+        """Return the column at `place` of a result of `of`."""
         ...
 
     def title(self, place: int) -> str:
-        """What callers call that column."""
+        """Return the column's name for callers."""
         ...
 
 
@@ -93,7 +93,7 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """One text per row, as vectorizers take them."""
+    """One text per row, for vectorizers."""
 
     table: TensorSpec | None = None
     inputs: tuple[TensorSpec, ...] = (TensorSpec(INPUT, "BYTES", (-1,)),)
@@ -118,7 +118,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """Rows of texts, some of which may stand for numbers; for a model that was fitted without names."""
+    """Rows of texts, some of which may represent numbers, for a model that was fitted without names."""
 
     columns: tuple[Column, ...]
     table: TensorSpec | None = None
@@ -156,7 +156,7 @@ class Objects:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A DataFrame: one tensor per column where they differ in type, else one for all."""
+    """A DataFrame: one tensor per column if their types differ, else one for all."""
 
     columns: tuple[Column, ...]
     apart: bool
@@ -202,7 +202,8 @@ class Frame:
 
 
 def to_type(column: Column, values: Array) -> Array:
-    """The values as the column's type, numbers and booleans also from their text: a tensor of rows has one type."""
+    """Convert values to the column's type. Numbers and booleans are also parsed from text: a tensor of rows has one
+    type."""
     if column.datatype == "BYTES":
         return decode_text(column.name, values)
     if values.dtype != object:
@@ -213,7 +214,7 @@ def to_type(column: Column, values: Array) -> Array:
 
 
 def decode_text(name: str, values: Array) -> Array:
-    """Texts as `str`: they are bytes when they came raw."""
+    """Return texts as `str`; raw ones are bytes."""
     if not any(type(value) is bytes for value in values.flat):
         return values
     texts = np.empty(values.size, object)
@@ -225,7 +226,7 @@ def decode_text(name: str, values: Array) -> Array:
 
 
 def demand_pandas() -> None:
-    """LoadError when a model needs a DataFrame and there is no pandas."""
+    """Raise LoadError if a model needs a DataFrame and pandas is not installed."""
     try:
         import pandas  # noqa: F401
     except ImportError as error:
@@ -251,7 +252,7 @@ def _number(name: str, text: str) -> float:
     if not text:
         return float("nan")  # a missing value, as in a CSV file
     try:
-        return float(text.replace("_", "?"))  # 1_000 is a number to Python, and to nobody else
+        return float(text.replace("_", "?"))  # 1_000 is a number only to Python
     except ValueError:
         raise BadInput(f"column '{name}' takes numbers, and {text[:50]!r} is none") from None
 

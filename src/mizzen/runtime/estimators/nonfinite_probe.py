@@ -1,8 +1,7 @@
-"""Whether an estimator takes NaN, Infinity and numbers beyond FP32: found by asking it, since pipelines do not tell it
-of their steps.
+"""Probing whether an estimator accepts NaN, Infinity and numbers beyond FP32: pipelines do not declare it.
 
-A model that takes none of them raises, and whoever sent them would read that the model failed. Known beforehand, it is
-their fault, and they are told before the model is called.
+A model that rejects such values raises, and the caller would read that the model failed. With this known in advance,
+the runtime rejects the request as invalid before it calls the model.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ from mizzen.runtime.frameworks.model import BadInput
 from mizzen.runtime.inputs import INSTEAD
 
 MOST_COLUMNS = 256
-"""Each is tried by itself, because a step may fill in one and hand on another. A wider model is taken at its word."""
+"""Up to this many columns are probed one by one, because a step may fill in one and pass on another. A wider model is
+not probed."""
 LARGEST = float(np.finfo(np.float32).max)
 """Trees of scikit-learn, and XGBoost, compute with FP32."""
 
@@ -32,16 +32,16 @@ _INSTEAD = {_LARGE: "send a smaller one"}
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """What a model does not take, by word, and in which of its columns."""
+    """The values a model rejects, by name, and in which of its columns."""
 
     places: Mapping[str, tuple[int, ...]]
     everywhere: frozenset[str]
-    """"NaN" and "Infinity", where it refuses them in every column that holds numbers: seen as bytes are read."""
+    """"NaN" and "Infinity", if the model rejects them in every numeric column: checked while bytes are decoded."""
     left: bool
-    """There is more to find than what is found as bytes are read."""
+    """Some checks remain after decoding."""
 
     def check(self, taken: Features, rows: Any) -> None:
-        """BadInput names the first column that holds what it must not."""
+        """Raise BadInput, which names the first column that holds a rejected value."""
         if isinstance(taken, Matrix) and bool((np.abs(rows) <= LARGEST).all()):
             return
         for word, places in self.places.items():
@@ -54,13 +54,13 @@ class Refusals:
 
 
 def found(predict: Callable[[Any], Any], taken: Features) -> Refusals:
-    """By asking for a made-up row with each of them in each column."""
+    """Probe with a synthetic row, with each value in each column."""
     numbers = taken.numbers
     if not 0 < len(numbers) <= MOST_COLUMNS or not _takes(predict, taken.dummy()):
         return Refusals({}, frozenset(), left=False)
     places = {word: _refusing(predict, taken, value) for word, value in _WORDS.items()}
     everywhere = frozenset(word for word in ("NaN", "Infinity") if len(places[word]) == len(numbers))
-    # Of texts it is known only when they are read as numbers.
+    # Texts can be checked only after they are parsed as numbers.
     left = any(
         refused and (word not in everywhere or not isinstance(taken, Matrix)) for word, refused in places.items()
     )
@@ -68,13 +68,14 @@ def found(predict: Callable[[Any], Any], taken: Features) -> Refusals:
 
 
 def demand_small(rows: Array) -> None:
-    """BadInput for what FP32 cannot hold. NaN may pass."""
+    """Raise BadInput for numbers that FP32 cannot hold. NaN passes."""
     if bool((np.abs(rows) > LARGEST).any()):
         raise BadInput(f"input holds Infinity or {_LARGE}, which this model does not take; {_INSTEAD[_LARGE]}")
 
 
 def _refusing(predict: Callable[[Any], Any], taken: Features, value: float) -> tuple[int, ...]:
-    """The places of columns in which it does. One that takes it in all of them at once is asked no more."""
+    """Return the indexes of the columns that reject the value. If all columns at once accept it, no further probe is
+    made."""
     if _takes(predict, taken.dummy_with(taken.numbers, value)):
         return ()
     return tuple(place for place in taken.numbers if not _takes(predict, taken.dummy_with((place,), value)))
@@ -85,7 +86,7 @@ def _takes(predict: Callable[[Any], Any], row: Any) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             predict(row)
-    except Exception:  # noqa: BLE001 - this only asks
+    except Exception:  # noqa: BLE001 - this only probes
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""Whether requests may share a call: an open first size may count rows, and may also be the length of one sequence."""
+"""Checking whether requests may share a call: an open first size may count rows, or be the length of one sequence."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def are_open(model: LoadedModel) -> bool:
-    """Is the first size of every input and output open?"""
+    """Return whether the first size of every input and output is open."""
     specs = (*model.inputs, *model.outputs)
     return bool(model.inputs and model.outputs) and all(spec.shape[:1] == (-1,) for spec in specs)
 
 
 def independent(model: LoadedModel) -> bool:
-    """Do two rows together give what each gives alone? Where that cannot be tried out, they are kept apart."""
+    """Return whether two rows together give the same as each alone. If that cannot be tried, the answer is no."""
     chance = np.random.default_rng(0)
     first, second = (
         {name: _random(chance, array) for name, array in example_row(model.inputs).items()} for _ in range(2)
@@ -29,7 +29,7 @@ def independent(model: LoadedModel) -> bool:
         alone = [model.call(row, ()) for row in (first, second)]
         both = model.call({name: np.concatenate([first[name], second[name]]) for name in first}, ())
         apart = {name: np.concatenate([given[name] for given in alone]) for name in both}
-    except Exception as error:  # noqa: BLE001 - made-up rows may be no valid input, and sizes may depend on values
+    except Exception as error:  # noqa: BLE001 - synthetic rows may be invalid, and sizes may depend on values
         log.warning("two made-up rows together: %s: %s: requests do not share calls", type(error).__name__, error)
         return False
     for name, array in both.items():

@@ -1,4 +1,4 @@
-"""What a model's outputs look like, found out by calling it once before it is ready: that also loads what is lazy."""
+"""Warm-up: one call before the model is ready, which reveals its outputs and loads lazy parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def try_call(model: LoadedModel, row: dict[str, Array], guesses: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """The outputs as a call with one row shows them; as guessed, when it fails: a made-up row may be no valid input."""
+    """Return the outputs that a call with one row shows; the guesses if it fails: a synthetic row may be invalid
+    input."""
     try:
         given = model.call(row, tuple(guess.name for guess in guesses))
         kinds = {name: tensors.as_datatype(array)[0].name for name, array in given.items()}
@@ -29,7 +30,7 @@ def try_call(model: LoadedModel, row: dict[str, Array], guesses: tuple[TensorSpe
 
 
 def warm_up(model: LoadedModel) -> None:
-    """One call with a made-up row, where the inputs are declared. That it fails says nothing for certain."""
+    """Call the model once with a synthetic row, if its inputs are declared. A failure proves nothing."""
     if not model.inputs:
         return
     try:
@@ -39,7 +40,7 @@ def warm_up(model: LoadedModel) -> None:
 
 
 def example_row(inputs: tuple[TensorSpec, ...]) -> dict[str, Array]:
-    """Zeros and empty texts; where any size goes, 1."""
+    """Return zeros and empty texts; open sizes become 1."""
     row = {}
     for spec in inputs:
         shape = tuple(1 if size == -1 else size for size in spec.shape)

@@ -1,5 +1,5 @@
-"""One module per framework: how its files become a LoadedModel.
+"""One module per framework: it turns the framework's files into a LoadedModel.
 
-A module here imports its framework at the top and is itself imported only when that framework is asked for.
-Not here: requests, batches, sockets.
+A module here imports its framework at the top and is itself imported only when that framework is used. Requests,
+batches and sockets are handled elsewhere.
 """

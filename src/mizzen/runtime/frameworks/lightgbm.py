@@ -1,4 +1,5 @@
-"""LightGBM models: text files and pickles. A Booster gives what `Booster.predict` gives: for classes, probabilities."""
+"""LightGBM models: text files and pickles. A Booster returns what `Booster.predict` returns: for classes,
+probabilities."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
 class BoosterModel:
     booster: Any
     threads: int
-    """0: as LightGBM thinks best."""
+    """0: LightGBM's default."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     table: TensorSpec | None = None

@@ -1,7 +1,7 @@
-"""MLflow's model folders: a file `MLmodel` says what is in them.
+"""MLflow's model folders: the file `MLmodel` describes their content.
 
-Where the folder holds a file that one of the other modules here reads, that one loads it: the model costs and answers
-what it does by itself, and MLflow need not be installed. All else is called as a Python function, through MLflow.
+If the folder holds a file that another module here can load, that module loads it: cost and answers are those of the
+plain model, and MLflow need not be installed. All other models are called as Python functions, through MLflow.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
 
 
 def _read_description(wanted: LoadRequest, folder: Path) -> tuple[PurePosixPath, dict[str, _Said], _Said]:
-    """The folder of the model within the version's, its flavours, and all that its file says."""
+    """Return the model's folder within the version's, its flavors, and the whole description."""
     path = PurePosixPath(wanted.entrypoint)
     file = artifact(folder, str(path if path.name == DESCRIPTION else path / DESCRIPTION))
     try:
@@ -62,14 +62,14 @@ def _read_description(wanted: LoadRequest, folder: Path) -> tuple[PurePosixPath,
 
 
 def _import_from(code: Any, home: Path, wanted: LoadRequest) -> None:
-    """Modules that lie beside the model, which its pickle imports."""
+    """Make modules next to the model importable, which its pickle imports."""
     if isinstance(code, str) and (home / code).is_dir():
         demand_trust(f"'{wanted.entrypoint}' brings Python code", trusted=wanted.trusted)
         sys.path.insert(0, str(home / code))
 
 
 def _file(key: str, framework: str) -> Callable[[_Said, Path], tuple[str, str] | None]:
-    """The flavour names its file under this key."""
+    """The flavor names its file under this key."""
 
     def found(said: _Said, home: Path) -> tuple[str, str] | None:
         file = said.get(key)
@@ -89,7 +89,7 @@ def _find_saved_model(said: _Said, home: Path) -> tuple[str, str] | None:
 
 
 def _torch(said: _Said, home: Path) -> tuple[str, str] | None:
-    """Programs alone: a pickled module needs what MLflow notes beside it."""
+    """Only programs: a pickled module needs files that MLflow stores next to it."""
     folder = said.get("model_data")
     found = f"{folder}/model.pt2"
     return ("pytorch", found) if isinstance(folder, str) and (home / found).is_file() else None

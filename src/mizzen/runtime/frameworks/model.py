@@ -1,4 +1,4 @@
-"""What every framework makes of its files."""
+"""The interface of a loaded model, which every framework implements."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from mizzen.protocol.tensors import Array
 from mizzen.runtime.signature import TensorSpec
 
 if TYPE_CHECKING:
-    from typing import Self  # newer than the oldest Python a runtime works with
+    from typing import Self  # newer than the oldest Python that a runtime supports
 
 
 class LoadError(Exception):
-    """The model cannot be loaded, however often it is tried; the message is for the person who brought it."""
+    """The model cannot be loaded, and a retry will not help; the message is for the model's author."""
 
 
 class BadInput(Exception):
-    """Raised by a call for values that the model cannot take: the caller's fault, worded for them."""
+    """Raised by a call for values that the model does not accept: a client error, worded for the caller."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What is to be loaded, and how."""
+    """What to load, and how."""
 
     framework: str
     entrypoint: str
     trusted: bool = False
-    """Its files may run code when they are loaded."""
+    """Its files are allowed to run code when they are loaded."""
     batch: bool = False
     """Requests may share a call of a Python model."""
     inputs: tuple[TensorSpec, ...] = ()
-    """As whoever serves it declares them; empty: as the model does."""
+    """As declared in the InferenceModel; empty: the model's own."""
     outputs: tuple[TensorSpec, ...] = ()
 
 
@@ -44,7 +44,7 @@ class LoadedModel(Protocol):
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
-        """Empty: nothing is declared."""
+        """The declared inputs; empty if none are declared."""
         ...
 
     @property
@@ -52,44 +52,46 @@ class LoadedModel(Protocol):
 
     @property
     def table(self) -> TensorSpec | None:
-        """One tensor of whole rows that may be sent in place of all inputs, a column for each in their order."""
+        """A single tensor of whole rows that may be sent instead of all inputs, with one column for each, in order."""
         ...
 
     @property
     def strict(self) -> bool:
-        """Requests must fit `inputs`, and `outputs` where there are any."""
+        """Whether requests must match `inputs`, and `outputs` if there are any."""
         ...
 
     @property
     def batch(self) -> bool:
-        """Row i of every output depends on row i of the inputs only, so requests may share a call."""
+        """Whether row i of every output depends only on row i of the inputs, so that requests may share a call."""
         ...
 
     @property
     def refuses(self) -> frozenset[str]:
-        """Which of "NaN" and "Infinity" no input may hold: a call would raise."""
+        """Which of "NaN" and "Infinity" inputs must not hold: a call would raise."""
         ...
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
-        """The outputs named, or the default ones when none is. It may raise anything; BadInput blames the caller."""
+        """Return the named outputs, or the default ones if none is named. It may raise anything; BadInput blames the
+        caller."""
         ...
 
     def close(self) -> None:
-        """Called once, when the process ends in good order."""
+        """Called once, when the process shuts down cleanly."""
         ...
 
 
 @runtime_checkable
 class Reloads(Protocol):
-    """A LoadedModel that reads new parameters itself. All others are loaded anew, beside the one that answers."""
+    """A LoadedModel that reloads its parameters itself. Others are loaded a second time, next to the one that
+    serves."""
 
     def reload(self, folder: Path) -> Self:
-        """The model with the parameters in this folder. This one goes on answering, with the old ones, meanwhile."""
+        """Return the model with the parameters in this folder. Meanwhile this one keeps serving with the old ones."""
         ...
 
 
 def artifact(folder: Path, entrypoint: str) -> Path:
-    """The file of the version that `entrypoint` names. LoadError when it is not there."""
+    """Return the version's file that `entrypoint` names. Raises LoadError if it does not exist."""
     path = PurePosixPath(entrypoint)
     if path.is_absolute() or ".." in path.parts:
         raise LoadError(f"entrypoint '{entrypoint}' must stay within the version's folder")
@@ -101,21 +103,21 @@ def artifact(folder: Path, entrypoint: str) -> Path:
 
 
 def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
-    """As `artifact`, for a file whose loading runs code."""
+    """Return the file that `entrypoint` names, like `artifact`, for files whose loading runs code."""
     file = artifact(folder, entrypoint)
     demand_trust(f"'{entrypoint}' is a pickle, which runs code when it is loaded", trusted=trusted)
     return file
 
 
 def demand_trust(what: str, *, trusted: bool) -> None:
-    """LoadError for code that nobody who may vouch for it has brought: it would run as the plane's own user."""
+    """Raise LoadError for untrusted code: it would run as the plane's own user."""
     if not trusted:
         raise LoadError(f"{what}, and is not marked as trusted: an admin of the model has to vouch for it")
 
 
 @contextmanager
 def unpickling(file: Path) -> Iterator[None]:
-    """Names the file when it cannot be read. A module that is missing speaks for itself."""
+    """Name the file in errors if it cannot be read. The error for a missing module needs no addition."""
     try:
         yield
     except ModuleNotFoundError:

@@ -1,8 +1,8 @@
 """ONNX models through onnxruntime: inputs and outputs are those of the graph.
 
-Requests share a call when the first size of every input and output is open, and two rows together give what each gives
-alone: an open size may also be the length of one sequence. Converters of scikit-learn give probabilities as a sequence
-of maps from class to number (ZipMap): they become a tensor, a column for each class.
+Requests share a call if the first size of every input and output is open, and two rows together give the same as each
+alone. An open size may also be the length of one sequence. Converters of scikit-learn return probabilities as a
+sequence of maps from class to number (ZipMap): these become a tensor with one column per class.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
-    """Data only: nothing in it runs but operators that onnxruntime knows."""
+    """Load a graph. It is data only: nothing in it runs but onnxruntime's own operators."""
     session = _session(artifact(folder, wanted.entrypoint))
     inputs = tuple(_input(one) for one in session.get_inputs())
     outputs = tuple(spec for one in session.get_outputs() if (spec := _output(one)) is not None)
@@ -65,7 +65,7 @@ class OnnxModel:
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         names = outputs or tuple(spec.name for spec in self.outputs)
         empty = self.batch and not len(next(iter(inputs.values())))
-        # Few graphs work on nothing.
+        # Few graphs accept empty input.
         taken = example_row(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
         given = zip(names, self.session.run(list(names), taken), strict=True)
         return {name: _plain(value)[:0] if empty else _plain(value) for name, value in given}
@@ -81,7 +81,7 @@ def _session(file: Path) -> Any:
     if most is not None:
         options.intra_op_num_threads = most
         options.inter_op_num_threads = 1
-    # Threads that spin while they wait take the cores from everybody else.
+    # Threads that spin while they wait take the cores from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
@@ -98,7 +98,8 @@ def _input(one: Any) -> TensorSpec:
 
 
 def _output(one: Any) -> TensorSpec | None:
-    """None when no answer can carry it; the model may still be served with its other outputs."""
+    """Return the output's spec; None if a response cannot carry it. The model may still be served with its other
+    outputs."""
     if one.type in _MAPS:
         return TensorSpec(one.name, "FP32", (-1, -1))
     if one.type not in _TYPES:
@@ -112,7 +113,7 @@ def _shape(sizes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _agree(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
-    """As the graph declares them; the call only tells how many columns a ZipMap becomes, and shapes it leaves out."""
+    """Prefer the graph's declaration; the call only reveals how many columns a ZipMap becomes, and missing shapes."""
     shapes = {spec.name: spec.shape for spec in seen}
     return tuple(
         replace(spec, shape=shapes[spec.name]) if not spec.shape or spec.shape == (-1, -1) else spec
@@ -125,7 +126,7 @@ def _texts(name: str, array: Array) -> Array:
 
 
 def _plain(value: Any) -> Array:
-    """The array of an output. Maps of one answer all have the same classes, in the same order."""
+    """Return an output as an array. All maps of one answer have the same classes, in the same order."""
     if isinstance(value, list):
         if value and isinstance(value[0], dict):
             return np.array([list(one.values()) for one in value], tensors.DATATYPES["FP32"].dtype)

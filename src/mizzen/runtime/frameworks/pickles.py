@@ -13,7 +13,7 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def load(wanted: LoadRequest, folder: Path) -> Any:
-    """What is in the file. LoadError; a module that it needs and that is missing speaks for itself."""
+    """Return the object in the file. Raises LoadError, or ModuleNotFoundError for a missing module that it needs."""
     import joblib
 
     file = pickled(folder, wanted.entrypoint, trusted=wanted.trusted)

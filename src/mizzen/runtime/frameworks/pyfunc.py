@@ -1,7 +1,7 @@
-"""MLflow's Python functions: whatever `mlflow.pyfunc` can load, called with what its signature says.
+"""MLflow's Python functions: any model that `mlflow.pyfunc` can load, called according to its signature.
 
-A signature of columns makes each column a tensor, handed over as a DataFrame; one of tensors is handed over as it is.
-Without a signature anything is taken: one tensor as an array, several as a dict of arrays.
+With a signature of columns, each column is a tensor, passed as a DataFrame; a signature of tensors is used unchanged.
+Without a signature any input is accepted: one tensor as an array, several as a dict of arrays.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMNS = {
 
 
 def load(wanted: LoadRequest, folder: Path, description: Mapping[str, Any]) -> LoadedModel:
-    """`description`: what the file MLmodel says."""
+    """`description`: the content of the file MLmodel."""
     signature = description.get("signature")
     said = signature.get("inputs") if isinstance(signature, Mapping) else None
     inputs, columns = _inputs(said)
@@ -49,7 +49,7 @@ def load(wanted: LoadRequest, folder: Path, description: Mapping[str, Any]) -> L
 class PyfuncModel:
     function: Any
     columns: bool
-    """It takes a DataFrame."""
+    """Whether it takes a DataFrame."""
     batch: bool
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
@@ -83,7 +83,7 @@ class PyfuncModel:
 
 
 def _inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
-    """Of a signature as MLflow writes it down, and whether it is of columns. Nothing for what tensors cannot say."""
+    """Return the inputs of an MLflow signature, and whether it is of columns; none if tensors cannot express it."""
     try:
         said = json.loads(text) if isinstance(text, str) else []
         plain = tuple(_spec(one, place) for place, one in enumerate(said))
@@ -95,7 +95,7 @@ def _inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
 
 
 def _spec(said: Mapping[str, Any], place: int) -> TensorSpec:
-    """KeyError or ValueError for one that has no tensor's form, such as a map or an optional column."""
+    """Raises KeyError or ValueError for a type that is not a tensor, such as a map or an optional column."""
     name = said.get("name") or (INPUT if place == 0 else f"{INPUT}_{place}")
     if said["type"] != "tensor":
         if not said.get("required", True):

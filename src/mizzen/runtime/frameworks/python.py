@@ -1,12 +1,13 @@
 """A model in plain Python: a function of the inputs, or an object with `predict(inputs)`.
 
-The entrypoint is `module:object` within the version's folder, or a cloudpickle file. A class is instantiated; then
-`load(path)` is called once with the folder, and `close()` at the end, where they exist. `inputs` maps names to arrays;
-the answer is an array, which becomes the output `predict`, or a dict of names to arrays. Attributes `inputs` and
-`outputs`, lists of {"name", "datatype", "shape"}, declare a signature; without `inputs` any request is taken, and with
-them one made-up row is asked before the model is ready. An object with `reload(path)` takes new parameters without a
-restart. One with `feedback` is told how well it did: it is called with those of `id`, `reward` and `truth` that it
-takes by name, between two calls of `predict`.
+The entrypoint is `module:object` within the version's folder, or a cloudpickle file. A class is instantiated. Then
+`load(path)` is called once with the folder, and `close()` at the end, if they exist. `inputs` maps names to arrays. The
+answer is an array, which becomes the output `predict`, or a dict from names to arrays.
+
+Attributes `inputs` and `outputs`, lists of {"name", "datatype", "shape"}, declare a signature. Without `inputs` any
+request is accepted; with them the model is called with one synthetic row before it is ready. An object with
+`reload(path)` takes new parameters without a restart. An object with `feedback` receives feedback between two calls of
+`predict`: those of `id`, `reward` and `truth` that it takes by name.
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ from mizzen.runtime.signature import TensorSpec
 DEFAULT_OUTPUT = "predict"
 PICKLES = (".pkl", ".pickle", ".cloudpickle")
 FEEDBACK = ("id", "reward", "truth")
-"""What an object may be told of how it did: of which request, from 0 to 1, and what the answer should have been, which
-is None when nobody said."""
+"""The feedback an object may receive: the request's id, a reward from 0 to 1, and the expected answer, which is None if
+unknown."""
 
 log = logging.getLogger("mizzen.runtime")
 
 
 def load(wanted: LoadRequest, folder: Path) -> PythonModel:
-    """The model of an entrypoint. LoadError, or whatever the user's code raises."""
+    """Load the model of an entrypoint. Raises LoadError, or any error of the user's code."""
     entrypoint = wanted.entrypoint
     demand_trust(f"'{entrypoint}' is code", trusted=wanted.trusted)
     # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
@@ -78,14 +79,14 @@ class PythonModel:
     refuses: frozenset[str] = frozenset()
     framework: str = "python"
     feedback: Callable[[Mapping[str, Any]], None] | None = None
-    """Tells the object how well it did: of `FEEDBACK` what it takes. It may raise anything. None: it has no ear."""
+    """Passes the object those parts of `FEEDBACK` that it takes. It may raise anything. None: it takes no feedback."""
 
     @property
     def strict(self) -> bool:
         return bool(self.inputs)
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
-        """All that the function gives: it does not know which outputs were asked for."""
+        """Return all outputs of the function: it does not know which ones were requested."""
         given = self.predict(inputs)
         if not isinstance(given, dict):
             return {DEFAULT_OUTPUT: _array(DEFAULT_OUTPUT, given)}
@@ -98,15 +99,15 @@ class PythonModel:
 
 
 class ReloadingModel(PythonModel):
-    """One whose object has `reload(path)`."""
+    """A model whose object has `reload(path)`."""
 
     __slots__ = ()
 
     def reload(self, folder: Path) -> ReloadingModel:
-        """`reload` is called on a copy of the object, which takes its place: so no request sees both parameters.
+        """Call `reload` on a copy of the object, which then replaces it, so that no request sees both parameters.
 
-        The copy shares what the object holds. A `reload` that changes such a thing in place, where it could assign a
-        new one, is seen by requests before it is done.
+        The copy shares the object's attributes. If `reload` changes one of them in place instead of assigning a new
+        one, requests see the change before it is complete.
         """
         target = copy.copy(self.target)
         target.reload(str(folder))
@@ -118,13 +119,13 @@ def _predict(target: Any) -> Any:
 
 
 def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], None] | None:
-    """None when its method wants more than there is to tell, too: it may be there for something else."""
+    """Return the feedback method; None also if it requires other arguments: it may serve another purpose."""
     method = getattr(target, "feedback", None)
     if not callable(method):
         return None
     try:
         parameters = inspect.signature(method).parameters.values()
-    except (TypeError, ValueError):  # written in another language: whatever it takes, it takes by name
+    except (TypeError, ValueError):  # written in another language: assume that it takes all of them by name
         names: tuple[str, ...] = FEEDBACK
     else:
         whole = any(each.kind is each.VAR_KEYWORD for each in parameters)
@@ -171,7 +172,7 @@ def _found_in(folder: Path, module: str) -> ModuleSpec | None:
 
 
 def _lies_in(folder: Path, module: ModuleType) -> bool:
-    """Is this what the version brought? An installed package wins over a folder of its name without __init__.py."""
+    """Return whether the version brought this module. An installed package wins over a folder without __init__.py."""
     return module.__file__ is not None and Path(module.__file__).resolve().is_relative_to(folder.resolve())
 
 

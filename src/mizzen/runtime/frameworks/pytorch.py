@@ -1,9 +1,8 @@
 """PyTorch: TorchScript, and exported programs (`.pt2`).
 
-TorchScript does not say what its tensors are like. What whoever serves it declares (`spec.inputs`) is taken; without
-that, inputs go to the arguments of `forward` by their names, or else by their order, and requests share no calls.
-Exported programs know shapes and types. Both can do what they like to the machine. Weights alone, and pickled
-modules, are no models that can be called here.
+TorchScript does not describe its tensors, so the declared inputs (`spec.inputs`) are used. Without them, inputs go to
+the arguments of `forward` by name, or else by order, and requests do not share calls. Exported programs know shapes and
+types. Both kinds of file can run arbitrary code. Weights alone and pickled modules cannot be called here.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
 _WARM = 3
-"""Calls after which TorchScript has made of its code what it goes on with."""
+"""Number of calls after which TorchScript has finished optimizing its code."""
 
 log = logging.getLogger("mizzen.runtime")
 
@@ -48,16 +47,16 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
 class TorchModel:
     module: Callable[..., Any]
     arguments: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
-    """What the module is called with, of tensors by the names of its arguments, in their order."""
+    """Builds the module's arguments from tensors by argument name, in order."""
     names: tuple[str, ...]
-    """Of the arguments that are tensors, in their order."""
+    """Names of the arguments that are tensors, in order."""
     required: int
-    """How many of them there must be."""
+    """How many of them are required."""
     device: str
     floats: Any
-    """The type of its own numbers, which others are made where no input is declared; None: it has none."""
+    """The type of its own numbers, to which undeclared inputs are converted; None if it has none."""
     gives: tuple[str, ...]
-    """Names of its outputs where whoever serves it has named them."""
+    """Names of its outputs, if the InferenceModel declares them."""
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     batch: bool = False
@@ -71,7 +70,7 @@ class TorchModel:
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         empty = self.batch and not len(next(iter(inputs.values())))
-        # Few modules work on nothing.
+        # Few modules accept empty input.
         positional, named = self.arguments(dict(self._tensors(example_row(self.inputs) if empty else inputs)))
         with torch.inference_mode():
             found = dict(self._by_name(self.module(*positional, **named)))
@@ -81,7 +80,7 @@ class TorchModel:
         pass
 
     def _tensors(self, given: Mapping[str, Array]) -> Iterator[tuple[str, Any]]:
-        """For each argument. They go by their names; when those are none of the arguments', by their order."""
+        """Yield the tensor for each argument: by name, or by order if none of the names is an argument's."""
         if not _fit(given, self.names, self.required):
             takes = ", ".join(f"'{name}'" for name in self.names) or "none"
             raise BadInput(
@@ -115,7 +114,7 @@ class TorchModel:
 
 
 def _set_up(environ: Mapping[str, str]) -> str:
-    """The device to use."""
+    """Configure torch and return the device to use."""
     most = threads.thread_limit(environ)
     if most is not None:
         torch.set_num_threads(most)
@@ -169,7 +168,7 @@ def _load_exported(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
 
 
 def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
-    """Called, where one knows what with: that shows what it gives."""
+    """Warm up the model, if its inputs are known: that reveals its outputs."""
     if not model.inputs:
         return model
     model = replace(model, outputs=_observe_outputs(model))
@@ -177,7 +176,8 @@ def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
 
 
 def _observe_outputs(model: TorchModel) -> tuple[TensorSpec, ...]:
-    """What it gives, as calls with a made-up row show; nothing when they fail: such a row may be no valid input."""
+    """Return the outputs that calls with a synthetic row show; nothing if they fail: such a row may be invalid
+    input."""
     given: dict[str, Array] = {}
     try:
         for _ in range(_WARM):
@@ -217,7 +217,7 @@ def _plain(name: str, value: Any) -> Array:
 
 
 def _fit(given: Collection[str], names: tuple[str, ...], required: int) -> bool:
-    """All by name, or none: of some alone nobody can tell which arguments the others are meant for."""
+    """All inputs must match by name, or none: with only some, the arguments for the others are ambiguous."""
     known = set(names).intersection(given)
     by_name = len(known) == len(given) and known.issuperset(names[:required])
     return required <= len(given) <= len(names) and (by_name or not known)

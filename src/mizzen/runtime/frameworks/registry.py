@@ -1,4 +1,4 @@
-"""From the name of a framework to a model that is ready to answer."""
+"""Loading models by the name of their framework."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def load(
     inputs: tuple[TensorSpec, ...] = (),
     outputs: tuple[TensorSpec, ...] = (),
 ) -> LoadedModel:
-    """The model, ready to answer. LoadError where we know the reason; user code may raise anything else."""
+    """Return the model, ready to serve. Raises LoadError for known causes; user code may raise anything else."""
     return load_wanted(LoadRequest(framework, entrypoint, trusted, batch, inputs, outputs), folder)
 
 
 def load_wanted(wanted: LoadRequest, folder: Path) -> LoadedModel:
     model = declared_signature.apply(loader(wanted.framework)(wanted, folder), wanted.inputs, wanted.outputs)
-    if wanted.framework == "python":  # the others have been called, to learn what they give
+    if wanted.framework == "python":  # the others were already called, to learn their outputs
         warm_up(model)
     return model
 
 
 def loader(name: str) -> Loader:
-    """What makes models of this framework. LoadError when it is not known, or cannot be imported."""
+    """Return the framework's loader. Raises LoadError if it is unknown or cannot be imported."""
     found = frameworks.TABLE.get(name) or _of_a_plugin(name)
     assert found.loader is not None
     try:
@@ -54,16 +54,16 @@ def loader(name: str) -> Loader:
         advice = install_hints.advice(str(error.name), os.environ, found)
         raise LoadError(f"framework '{name}' needs {error.name}, which is not installed: {advice}") from error
     except Exception as error:
-        # A library that is there and cannot be loaded: a system library it needs, or a build for another numpy.
+        # The library is installed but cannot be loaded: a system library is missing, or it was built for another numpy.
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise LoadError(f"framework '{name}' is installed and cannot be imported: {said}") from error
     return load_files
 
 
 def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel:
-    """A model with the parameters of this folder, in place of one that goes on answering. As `load`.
+    """Return a model with the parameters of this folder, to replace one that keeps serving meanwhile. Raises as `load`.
 
-    Callers know the old one's signature: LoadError when the new one's is another.
+    Callers know the old signature: raises LoadError if the new one differs.
     """
     inner = _inner(model)
     if isinstance(inner, Reloads):
@@ -78,12 +78,12 @@ def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel
 
 
 def reloads(model: LoadedModel) -> bool:
-    """Does it read new parameters itself?"""
+    """Return whether it reloads parameters itself."""
     return isinstance(_inner(model), Reloads)
 
 
 def feedback_hook(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
-    """How it is told how well it did; None when it does not want to know."""
+    """Return the function that takes feedback; None if the model does not want any."""
     found: Callable[[Mapping[str, Any]], None] | None = getattr(_inner(model), "feedback", None)
     return found
 
@@ -97,13 +97,13 @@ def _signature(model: LoadedModel) -> tuple[object, ...]:
 
 
 def _of_a_plugin(name: str) -> Framework:
-    """Imported here: in this process it can do no harm but to itself."""
+    """Import a plug-in's framework here: in this process it can harm only itself."""
     entry = plugins.entry(plugins.FRAMEWORKS, name)
     if entry is None:
         there = ", ".join([*frameworks.NAMES, *(one.name for one in plugins.entries(plugins.FRAMEWORKS))])
         raise LoadError(f"no framework '{name}' is served; there are {there}; a package may bring it as a plug-in")
     try:
-        return Framework.of(entry.load().told(), name, plugins.package_of(entry))
+        return Framework.of(entry.load().to_json(), name, plugins.package_of(entry))
     except Exception as error:
         said = " ".join(f"{type(error).__name__}: {error}".split())
         raise LoadError(f"the plug-in {plugins.broken(entry, said)}") from error

@@ -1,4 +1,4 @@
-"""scikit-learn models from joblib, pickle and skops files. What they take and give: `estimator.py`."""
+"""scikit-learn models from joblib, pickle and skops files. Their inputs and outputs are in `estimators.estimator`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-import joblib  # noqa: F401 - what is missing is to be told before the file is looked at
+import joblib  # noqa: F401 - report a missing package before the file is read
 
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.frameworks import pickles
@@ -21,7 +21,8 @@ def load(wanted: LoadRequest, folder: Path) -> estimator.EstimatorModel:
 
 
 def _from_skops(wanted: LoadRequest, folder: Path) -> Any:
-    """skops makes nothing but types it knows to be safe, and those that it is told to: of a trusted file, all."""
+    """Load with skops, which creates only types it knows to be safe and those it is allowed: for a trusted file,
+    all."""
     file = artifact(folder, wanted.entrypoint)
     try:
         import skops.io

@@ -1,8 +1,8 @@
 """TensorFlow: folders with a SavedModel, and `.keras` files.
 
-Of a SavedModel the signature `serving_default` is called, or the one that MIZZEN_SIGNATURE names: inputs and outputs
-have its names. Those of a Keras file have the names of its layers. Requests share a call where the first size of all of
-them is open, and rows do not depend on each other. Both can do what they like to the machine.
+For a SavedModel the signature `serving_default` is called, or the one that MIZZEN_SIGNATURE names; inputs and outputs
+have its names. Those of a Keras file have the names of its layers. Requests share a call if the first size of all of
+them is open, and rows do not depend on each other. Both kinds of file can run arbitrary code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-# Before it is imported: its own messages say nothing to whoever serves a model.
+# Before it is imported: its own messages are useless to users.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
@@ -52,7 +52,7 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
 @dataclass(frozen=True, slots=True)
 class TensorFlowModel:
     run: Callable[[dict[str, Any]], Mapping[str, Any]]
-    """Tensors by name to tensors by name."""
+    """Maps tensors by name to tensors by name."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
@@ -63,7 +63,7 @@ class TensorFlowModel:
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         empty = self.batch and not len(next(iter(inputs.values())))
-        # Few graphs work on nothing.
+        # Few graphs accept empty input.
         taken = example_row(self.inputs) if empty else inputs
         given = self.run({name: tf.constant(array) for name, array in taken.items()})
         names = outputs or tuple(spec.name for spec in self.outputs)
@@ -74,8 +74,8 @@ class TensorFlowModel:
 
 
 def _set_up(environ: Mapping[str, str]) -> None:
-    """What can be said once for a process, before the first graph is run. A second model of the same process, which
-    takes the place of the first, finds it said already."""
+    """Configure TensorFlow once per process, before the first graph runs. A second model in the same process, which
+    replaces the first, finds it configured."""
     most = threads.thread_limit(environ)
     share, memory = gpu_share.share(environ), gpu_share.memory(environ)
     try:
@@ -104,7 +104,7 @@ def _from_saved_model(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[Ten
     function = loaded.signatures[name]
 
     def run(given: dict[str, Any], _keep: Any = loaded) -> Mapping[str, Any]:
-        """`_keep`: the variables live as long as the object they were loaded with."""
+        """`_keep`: the variables live only as long as the object they were loaded with."""
         return function(**given)  # type: ignore[no-any-return]
 
     said = {spec.name: spec.shape for spec in wanted.inputs}
@@ -141,7 +141,7 @@ def _from_keras(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpe
 
     file = artifact(folder, wanted.entrypoint)
     try:
-        model = keras.saving.load_model(file, compile=False, safe_mode=False)  # vouched for, with the code in it
+        model = keras.saving.load_model(file, compile=False, safe_mode=False)  # trusted, with the code in it
     except Exception as error:
         raise LoadError(f"Keras cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
     taken = list(getattr(model, "inputs", None) or ())
@@ -172,7 +172,7 @@ def _from_keras(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpe
 
 
 def _spec(name: str, spec: Any, said: tuple[int, ...] | None) -> TensorSpec:
-    """`said`: the shape of one whose number of dimensions the graph leaves open."""
+    """`said`: the declared shape, for a tensor whose number of dimensions the graph leaves open."""
     if spec.dtype == tf.string:
         kind = "BYTES"
     elif spec.dtype == tf.bfloat16:

@@ -1,4 +1,4 @@
-"""Files of PyTorch told apart, and what an exported program says of its inputs."""
+"""Recognizing PyTorch files, and reading the inputs of an exported program."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Arguments = Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 
 def is_exported(file: Path) -> bool:
-    """Is it an exported program, of this release of PyTorch or of those before 2.8?"""
+    """Return whether it is an exported program, of this release of PyTorch or of those before 2.8."""
     names = _names(file)
     return any(name.endswith(("/archive_format", "serialized_exported_program.json")) for name in names)
 
 
 def no_program(file: Path) -> str:
-    """What is to be done about a file that is no TorchScript; empty for one that is."""
+    """Return advice for a file that is not TorchScript; empty for one that is."""
     return (
         ""
         if any("/code/" in name or name.endswith("/constants.pkl") for name in _names(file))
@@ -34,7 +34,7 @@ def no_program(file: Path) -> str:
 
 
 def inputs(program: Any) -> tuple[tuple[TensorSpec, ...], Arguments]:
-    """What it takes, and how that is handed over: it may have been exported with lists, dicts and constants."""
+    """Return its inputs, and how to pass them: it may have been exported with lists, dicts and constants."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes if node.op == "placeholder"}
     specs, slots = [], []
     for one in program.graph_signature.input_specs:
@@ -59,7 +59,7 @@ def inputs(program: Any) -> tuple[tuple[TensorSpec, ...], Arguments]:
 
 
 def open_rows(program: Any) -> bool:
-    """Is the first size of all inputs and outputs one and the same that was left open?"""
+    """Return whether the first size of all inputs and outputs is one and the same open dimension."""
     nodes = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     held = [nodes.get(name) for name in (*signature.user_inputs, *signature.user_outputs) if isinstance(name, str)]

@@ -1,7 +1,7 @@
 """XGBoost models: JSON, UBJSON and `.model` files, and pickles.
 
-A file that XGBClassifier and its kin wrote says so, and is served as what it was: class labels, and `predict_proba`. A
-plain Booster gives what `Booster.predict` gives.
+A file that XGBClassifier or a similar estimator wrote says so, and is served as that estimator: class labels, and
+`predict_proba`. A plain Booster returns what `Booster.predict` returns.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class BoosterModel:
 
 
 def _read(file: Path) -> Any:
-    """The Booster, or the estimator that wrote the file."""
+    """Return the Booster, or the estimator that wrote the file."""
     try:
         booster = xgboost.Booster()
         booster.load_model(file)

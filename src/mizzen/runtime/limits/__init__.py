@@ -1,1 +1,1 @@
-"""What bounds a runtime: memory, threads, GPU share, a watchdog, and hints for missing packages."""
+"""Limits of a runtime: memory, threads, GPU share, a watchdog, and hints for missing packages."""

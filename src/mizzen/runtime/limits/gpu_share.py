@@ -1,6 +1,6 @@
-"""Which part of a GPU a model may use: the plane says so, and hides all other devices (CUDA_VISIBLE_DEVICES).
+"""The share of a GPU that a model may use: the plane sets it, and hides all other devices (CUDA_VISIBLE_DEVICES).
 
-No GPU is used unless one was asked for (`gpu` of whoever serves the model).
+A GPU is used only if the InferenceModel requests one (`gpu`).
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 SHARE = "MIZZEN_GPU_MEMORY_SHARE"
-"""Of the memory of each visible device, between 0 and 1."""
+"""The share of the memory of each visible device, between 0 and 1."""
 BYTES = "MIZZEN_GPU_MEMORY"
-"""The same in bytes, where the plane knows how many the device has."""
+"""The same in bytes, if the plane knows the device's memory."""
 
 
 def share(environ: Mapping[str, str]) -> float | None:
-    """None: no GPU is to be used."""
+    """Return the share; None: do not use a GPU."""
     try:
         given = float(environ.get(SHARE, ""))
     except ValueError:
@@ -23,6 +23,6 @@ def share(environ: Mapping[str, str]) -> float | None:
 
 
 def memory(environ: Mapping[str, str]) -> int | None:
-    """Bytes of each visible device that may be used; None where nobody knows."""
+    """Return how many bytes of each visible device may be used; None if unknown."""
     text = environ.get(BYTES, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None

@@ -1,4 +1,4 @@
-"""What to say of a module that is not there: how it comes to where the model runs."""
+"""Hints for a missing module: how to install it where the model runs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _PACKAGES = {
     "PIL": "pillow", "bs4": "beautifulsoup4", "cv2": "opencv-python-headless", "dateutil": "python-dateutil",
     "google": "protobuf", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml",
 }  # fmt: skip
-"""By the name of a module, that of the package that brings it, where it is another."""
+"""Maps a module's name to its package, if the names differ."""
 
 
 def advice(module: str, environ: Mapping[str, str], framework: Framework | None = None) -> str:
-    """What to do about it. `framework`: the one that needs it; None: the model itself does.
+    """Return how to fix it. `framework`: the one that needs it; None: the model itself does.
 
-    In an environment of its own a model finds what its version requires, whatever is installed elsewhere.
+    In its own environment a model finds only its version's requirements, whatever is installed elsewhere.
     """
     top = module.partition(".")[0]
     package = _PACKAGES.get(top, top)

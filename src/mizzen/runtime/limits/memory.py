@@ -1,7 +1,8 @@
-"""The end of a process that was refused memory where MIZZEN_MEMORY limits it.
+"""Ending a process whose memory allocation failed under the limit MIZZEN_MEMORY.
 
-After a refusal anything may be half done, in the model and in its libraries, and what leaks would be refused again and
-again; a new process has all of its memory before it. Without a limit, it is one request that asks for too much.
+After a failed allocation anything may be half done, in the model and in its libraries, and a leak would make it fail
+again and again. A new process starts with all of its memory. Without a limit, it is a single request that needs too
+much.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ EXIT_OUT_OF_MEMORY = 71
 
 
 def is_memory_limit(error: BaseException, environ: Mapping[str, str]) -> bool:
-    """Is this the limit's doing?"""
+    """Return whether the limit caused this error."""
     return isinstance(error, MemoryError) and bool(environ.get(VARIABLE))
 
 
 def end(error: BaseException, environ: Mapping[str, str]) -> None:
-    """At once: to answer what is owed would take memory, too. Gateways ask somebody else, or this one's successor."""
+    """End the process at once: even answering pending requests would need memory. Gateways retry on another replica, or
+    on this one's successor."""
     limit = int(environ[VARIABLE])
     try:
         said = f": {error}" if str(error) else ""

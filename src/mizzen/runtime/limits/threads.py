@@ -1,6 +1,6 @@
-"""How many threads a model's libraries may use: MIZZEN_THREADS, so that several runtimes do not fight for the cores.
+"""The number of threads a model's libraries may use: MIZZEN_THREADS, so that runtimes do not compete for cores.
 
-The libraries read their own variables once, when they are loaded: `limit` has to come before the first import of numpy.
+The libraries read their own variables once, when they are loaded: `limit` must run before the first import of numpy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _LIBRARIES = (
 
 
 def limit(environ: MutableMapping[str, str]) -> None:
-    """Tell the libraries. What somebody has set for one of them by name stands."""
+    """Set the libraries' variables. A variable that is already set is kept."""
     most = thread_limit(environ)
     if most is not None:
         for variable in _LIBRARIES:
@@ -23,6 +23,6 @@ def limit(environ: MutableMapping[str, str]) -> None:
 
 
 def thread_limit(environ: Mapping[str, str]) -> int | None:
-    """None: nobody says. What is no number of threads is nobody's, either: a model can run without it."""
+    """Return the limit; None if there is none. An invalid number counts as none: a model can run without it."""
     text = environ.get(VARIABLE, "")
     return int(text) if text.isdecimal() and int(text) > 0 else None

@@ -1,10 +1,10 @@
-"""Ends the process when a call of the model runs longer than anybody waits for its answer.
+"""A watchdog that ends the process if a call of the model runs longer than any caller waits for its answer.
 
-The calling thread only notes when a call began and that it is over; a thread of its own looks at the note now and then.
-A process that is stuck looks healthy from outside, since its socket stays open; one that has ended is started again,
-and its restart can be seen. Loading is not watched: it may take as long as it needs.
+The calling thread only records when a call began and ended; a separate thread checks the record now and then. A stuck
+process looks healthy from outside, since its socket stays open. One that has ended is restarted, and the restart is
+visible. Loading is not watched: it may take as long as it needs.
 
-Hazard: the thread needs the interpreter. Native code that never gives it back is not noticed.
+Hazard: the thread needs the interpreter. Native code that never releases it is not noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from mizzen.runtime import caller_context
 
 LIMIT_SECONDS = 65.0
-"""Above every deadline: no request lives longer than 60 s (`CEILING_SECONDS` of the gateway)."""
+"""Above every deadline: no request lives longer than 60 s (`MAX_SECONDS` of `gateway.queueing.call`)."""
 LOOK_SECONDS = 5.0
 EXIT_STUCK = 70
 _STDERR = 2
@@ -41,7 +41,7 @@ class Watchdog:
     def __init__(
         self, last_words: str | None, *, limit: float = LIMIT_SECONDS, look_every: float = LOOK_SECONDS
     ) -> None:
-        """`last_words`: the file that is told why the process was ended."""
+        """`last_words`: the file for the reason of the process's end."""
         self.running = Running()
         self._last_words = last_words
         self._limit = limit
@@ -64,11 +64,11 @@ class Watchdog:
             faulthandler.dump_traceback(_STDERR)
             log.error("stuck: %s (%s)", message, caller_context.describe_callers())
         finally:
-            os._exit(EXIT_STUCK)  # the main thread would not hear of anything gentler
+            os._exit(EXIT_STUCK)  # the main thread would not notice anything gentler
 
 
 def leave_last_words(path: str | None, message: str) -> None:
-    """One line for whoever asks why this process ended. Its exit code says more, so this never raises."""
+    """Write one line on why this process ended. The exit code matters more, so this never raises."""
     if not path:
         return
     try:

@@ -64,7 +64,7 @@ class Jobs(Registry):
 
         return _newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
 
-    async def find_job(self, id: str) -> JobRef:  # noqa: A002 - what the plane calls it
+    async def find_job(self, id: str) -> JobRef:  # noqa: A002 - the plane's name for it
         """Find a job set by its id, which is unique in its namespace. This also finds a deleted one whose logs and
         checkpoints remain. Raises NotFound."""
         try:
@@ -169,7 +169,7 @@ class Jobs(Registry):
         method: str,
         job: JobRef | str,
         below: str = "",
-        timeout: float | None = None,  # noqa: ASYNC109 - handed on
+        timeout: float | None = None,  # noqa: ASYNC109 - passed on
         **params: Any,
     ) -> dict[str, Any]:
         """Call the route of a job whose object exists. Errors suggest commands of the CLI."""

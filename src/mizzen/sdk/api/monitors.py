@@ -26,7 +26,7 @@ class Monitors(Calls):
     async def wait_monitor(
         self,
         model: str,
-        timeout: float = TIMEOUT,  # noqa: ASYNC109 - the caller's word
+        timeout: float = TIMEOUT,  # noqa: ASYNC109 - the public parameter
     ) -> dict[str, Any]:
         """Wait until the tool responds, and return the monitor. Raises DeadlineExceeded."""
         seen = await self.monitor(model)

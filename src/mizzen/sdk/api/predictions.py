@@ -20,7 +20,7 @@ class Predictions(Calls):
         inputs: Any,
         *,
         outputs: Sequence[str] | None = None,
-        id: str | None = None,  # noqa: A002 - the protocol's word
+        id: str | None = None,  # noqa: A002 - the protocol's name
         timeout_ms: int | None = None,
     ) -> Prediction:
         """Call a model (`iris`), a version of it (`iris:2`, `iris@prod`), or a server by its own name.
@@ -86,7 +86,7 @@ class Predictions(Calls):
     async def feedback(
         self,
         name: str,
-        id: str,  # noqa: A002 - the protocol's word
+        id: str,  # noqa: A002 - the protocol's name
         *,
         reward: float | None = None,
         truth: Any = None,

@@ -95,7 +95,7 @@ class Resources(Calls):
         kind: str,
         name: str,
         condition: str = "Ready",
-        timeout: float = 120.0,  # noqa: ASYNC109 - the caller's word
+        timeout: float = 120.0,  # noqa: ASYNC109 - the public parameter
         *,
         namespace: str | None = None,
     ) -> dict[str, Any]:

@@ -33,8 +33,8 @@ class PlaneAddress:
     hint: str = ""
     """A hint for when nothing answers at this address."""
     tls_url: str | None = None
-    """The control API's TLS address, as its certificate names it. None: only the plain address is known, or the plane
-    was started without TLS."""
+    """The control API's TLS address, as its certificate names it. None: only the plain address is known, or the
+    supervisor reports no TLS listener."""
     grpc_address: str | None = None
     """Host and port of the inference API over gRPC. None: it is unknown, or there is none."""
     token_from: str = ""

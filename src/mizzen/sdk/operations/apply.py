@@ -283,8 +283,8 @@ def _with_namespace(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def _over(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the file's content into `live`: guarded by its resourceVersion, keeping the fields that files do not
-    contain."""
+    """Return the file's object to replace `live`, guarded by its resourceVersion. Annotations and finalizers that files
+    omit are kept."""
     said = live["metadata"].get("annotations") or {}
     kept = {key: said[key] for key in canonical.NOT_WRITTEN if key in said}
     annotations = {**kept, **(wanted["metadata"].get("annotations") or {})}

@@ -89,7 +89,7 @@ async def register_code(
     python: str | None = None,
 ) -> dict[str, Any]:
     """Register code to be trained, for which the files to serve do not exist yet."""
-    if not path.exists():  # noqa: ASYNC240 - once, and the plane's own words for it would name a folder of another machine
+    if not path.exists():  # noqa: ASYNC240 - once; the plane's own error would name a folder of another machine
         raise errors.NotFound(f"no file or folder '{path}' here")
     return await register(
         plane,

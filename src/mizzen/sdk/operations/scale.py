@@ -85,6 +85,6 @@ def _replicas_of(server: Mapping[str, Any]) -> int:
 
 
 def _is_current(server: Mapping[str, Any]) -> bool:
-    """Return whether the status has load data, if the spec asks for autoscaling."""
+    """Return whether the status reflects the present spec, which matters only with autoscaling."""
     told = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
     return told or not server["spec"].get("autoScale")

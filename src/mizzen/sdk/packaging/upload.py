@@ -182,7 +182,7 @@ class _Sending:
 
     async def _offset(self, file: _File) -> int:
         offset = int((await self._call(file, b"", f"bytes */{file.size}"))["offset"])
-        return offset if offset < file.size else 0  # all bytes are there but were never verified: the final request needs a chunk
+        return offset if offset < file.size else 0  # complete but never verified: the final request needs a chunk
 
     async def _put(self, file: _File, offset: int) -> dict[str, Any]:
         data = await asyncio.to_thread(_piece, file, offset)

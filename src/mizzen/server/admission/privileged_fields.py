@@ -34,8 +34,8 @@ def require(request: Request, new: Resource, old: Resource | None = None) -> Non
     Unchanged fields were authorized when they were written. If any of them changes, all are required again: other code
     could misuse the same secret.
     """
-    code, lent, model = _privileged(new)
-    if old is not None and is_same([code, lent, model], [*_privileged(old)]):
+    code, lent, model = _privileged_fields(new)
+    if old is not None and is_same([code, lent, model], [*_privileged_fields(old)]):
         return
     if code:
         authorization.require(request, "admin", targets.of(new))
@@ -82,7 +82,7 @@ def _may_trust(request: Request, draft: Draft, namespace: str) -> bool:
     )
 
 
-def _privileged(resource: Resource) -> tuple[Mapping[str, Any], list[str], str | None]:
+def _privileged_fields(resource: Resource) -> tuple[Mapping[str, Any], list[str], str | None]:
     """Returns the fields that decide which code runs, the secrets that it gets, and the model it belongs to."""
     return _code_fields(resource), sorted(set(_secrets(resource.spec))), catalog.model_of(resource)
 
@@ -139,15 +139,15 @@ def _components_code(spec: Any) -> Mapping[str, Any]:
 
 
 def _component_code(component: Any) -> Mapping[str, Any]:
-    own = _lent_keys(component.get("properties")) if isinstance(component, Mapping) else {}
+    own = _plane_keys(component.get("properties")) if isinstance(component, Mapping) else {}
     return {**_COMPONENT(component), **{f"properties.{place}": value for place, value in own.items()}}
 
 
 def _job_code(spec: Any) -> Mapping[str, Any]:
-    return {**_JOB(spec), **_lent_keys(spec)}
+    return {**_JOB(spec), **_plane_keys(spec)}
 
 
-def _lent_keys(spec: Any) -> Mapping[str, Any]:
+def _plane_keys(spec: Any) -> Mapping[str, Any]:
     """A dataset in a bucket that is read with the plane's own keys, which open more than this model's data."""
     return {
         place: s3

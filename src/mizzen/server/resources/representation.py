@@ -25,7 +25,7 @@ from mizzen.stores.store import Listing
 Wire: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def unchanged(item: Mapping[str, Any]) -> Mapping[str, Any]:
+def as_stored(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return item
 
 
@@ -56,7 +56,7 @@ class Representation:
     def render(self, body: dict[str, Any]) -> dict[str, Any]:
         return body if self.layout is None else self.layout.render_object(body, self.now())
 
-    def watch_forms(self, wire: Wire = unchanged) -> NextForm:
+    def watch_forms(self, wire: Wire = as_stored) -> NextForm:
         """Returns the forms for one watch: its first table names the columns, the others do not.
 
         `wire` converts each object first; it must be the same function for all watches of a kind.

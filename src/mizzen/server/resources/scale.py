@@ -56,10 +56,10 @@ async def patch(request: Request) -> Response:
     sent, strictness = await read_patch(request, write.PATCHES), field_validation.strictness_of(query)
     make = json_patch.apply_patch if sent.media_type == write.JSON else merge_patch.merge
 
-    def wanted(old: Resource) -> DesiredObject:
+    def desire(old: Resource) -> DesiredObject:
         return _parse_scale(old, make(to_scale(old), sent.body), strictness)
 
-    return await write.update_object(request, wanted, query, show=to_scale, size=sent.size)
+    return await write.update_object(request, desire, query, show=to_scale, size=sent.size)
 
 
 def to_scale(resource: Resource) -> dict[str, Any]:

@@ -189,7 +189,7 @@ class _Selection:
             return None
         if not self._picky:
             return event.type
-        matched = event.type != "ADDED" and self._matched(resource, event.before)
+        matched = event.type != "ADDED" and self._matched_before(resource, event.before)
         matches = event.type != "DELETED" and self._matches(resource)
         if matches:
             return "MODIFIED" if matched else "ADDED"
@@ -200,7 +200,7 @@ class _Selection:
             lambda path: catalog.field(resource, path)
         )
 
-    def _matched(self, resource: Resource, before: Traits | None) -> bool:
+    def _matched_before(self, resource: Resource, before: Traits | None) -> bool:
         if before is None:
             return self._matches(resource)
         # Names do not change, so the traits do not hold them.

@@ -1,1 +1,1 @@
-"""Records beside the objects: audit entries, identities, sealed secrets; their protocol and their SQLite tables."""
+"""Records other than objects: audit entries, identities, sealed secrets; their protocol and their SQLite tables."""

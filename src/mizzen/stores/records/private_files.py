@@ -1,4 +1,4 @@
-"""Files that only their owner may read: the admin's token, the key of the secrets, who may ask gateways what."""
+"""Files that only their owner may read: the admin's token, the key of the secrets, the gateways' access rules."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mizzen.errors import MizzenError
 
 
 def create(path: Path, text: str) -> None:
-    """All or nothing, and never over an existing file: a reader sees the whole text, and one of two creators wins.
+    """Creates the file atomically and never overwrites: readers see the whole text, and one of two creators wins.
 
-    FileExistsError for the other one.
+    Raises FileExistsError for the other creator.
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -28,9 +28,9 @@ def create(path: Path, text: str) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Readers see the old file or the new one, after a power cut, too."""
+    """Replaces the file atomically: readers see the old file or the new one, also after a power loss."""
     draft = path.with_name(f".{path.name}.new")
-    draft.unlink(missing_ok=True)  # its mode may be another one's choice
+    draft.unlink(missing_ok=True)  # a leftover may have a different mode
     with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(data)
         file.flush()
@@ -40,7 +40,7 @@ def replace(path: Path, data: bytes) -> None:
 
 
 def read(path: Path, what: str) -> str:
-    """The text, without the space around it. MizzenError when others can read it too; `what` says what it holds."""
+    """Returns the stripped text. Raises MizzenError if other users can read it; `what` names the content."""
     with path.open(errors="replace") as file:
         mode = os.fstat(file.fileno()).st_mode
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
@@ -49,7 +49,7 @@ def read(path: Path, what: str) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """The name itself must survive power loss: what is sealed with a key is worth nothing without it."""
+    """Makes the file name survive a power loss: sealed data is useless without its key."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

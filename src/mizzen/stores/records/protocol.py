@@ -1,6 +1,6 @@
-"""What a home keeps beside resources: who has which token, sealed secrets, and the audit. Protocols and their types.
+"""Protocols and types for records other than resources: identities with tokens, sealed secrets, and the audit log.
 
-None of it ever appears in a resource, a watch or a listing of objects. Acknowledged means durable, as for resources.
+They never appear in a resource, a watch or a listing of objects. Acknowledged means durable, as for resources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mizzen.access.limits import Limit
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who may hold tokens. What they may do is said by RoleBindings."""
+    """A user or service that may hold tokens. RoleBindings define its permissions."""
 
     name: str
     created: datetime
@@ -24,10 +24,10 @@ class Principal:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token without its secret: only the sha256 of it is kept, which is enough for 256 random bits."""
+    """A token without its secret: only its sha256 is stored, which is safe for 256 random bits."""
 
     id: str
-    """Short, to name it by; says nothing about the secret."""
+    """Short id for display; reveals nothing about the secret."""
     principal: str
     digest: str = field(repr=False)
     created: datetime
@@ -42,7 +42,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class KeptLimit:
-    """How much somebody may predict, and who said so."""
+    """A subject's prediction limit, and who set it."""
 
     limit: Limit
     updated: datetime
@@ -51,53 +51,53 @@ class KeptLimit:
 
 class Identities(Protocol):
     async def add_principal(self, principal: Principal) -> None:
-        """AlreadyExists."""
+        """Raises AlreadyExists."""
         ...
 
     async def remove_principal(self, name: str, now: datetime) -> None:
-        """And revoke all their tokens, and forget their limit. NotFound."""
+        """Also revokes all its tokens and removes its limit. Raises NotFound."""
         ...
 
     async def principals(self) -> tuple[Principal, ...]:
-        """Ordered by name."""
+        """Returns all principals, ordered by name."""
         ...
 
     async def add_token(self, token: Token) -> None:
-        """NotFound when there is no such principal."""
+        """Raises NotFound if there is no such principal."""
         ...
 
     async def revoke_token(self, id_: str, now: datetime) -> Token:
-        """Once is enough: a second time changes nothing. NotFound."""
+        """Idempotent. Raises NotFound."""
         ...
 
     async def tokens(self, principal: str | None = None) -> tuple[Token, ...]:
-        """Ordered by creation, also expired and revoked ones."""
+        """Returns tokens ordered by creation, including expired and revoked ones."""
         ...
 
     def find_token(self, digest: str) -> Token | None:
-        """At once, from memory: for every request. Knows of every change that was acknowledged."""
+        """Looks up a token in memory, for every request. Reflects every acknowledged change."""
         ...
 
     async def set_limit(self, kept: KeptLimit) -> None:
-        """In place of the one of that subject."""
+        """Replaces the limit of that subject."""
         ...
 
     async def remove_limit(self, subject: str) -> None:
-        """NotFound."""
+        """Raises NotFound."""
         ...
 
     async def limits(self) -> tuple[KeptLimit, ...]:
-        """Ordered by subject."""
+        """Returns all limits, ordered by subject."""
         ...
 
     def generation(self) -> int:
-        """Moves with every change of principals, tokens or limits."""
+        """A counter that increases with every change of principals, tokens or limits."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SealedSecret:
-    """A secret as it is kept: encrypted, with the values never to be seen in clear but by what is started with them."""
+    """A secret as stored: encrypted. Only processes that are started with its values see them in plaintext."""
 
     namespace: str
     name: str
@@ -109,47 +109,47 @@ class SealedSecret:
 
 class Secrets(Protocol):
     async def put(self, secret: SealedSecret) -> None:
-        """Replaces one of the same name."""
+        """Stores a secret; replaces one of the same name."""
         ...
 
     async def get(self, namespace: str, name: str) -> SealedSecret:
-        """NotFound."""
+        """Raises NotFound."""
         ...
 
     async def delete(self, namespace: str, name: str) -> None:
-        """NotFound."""
+        """Raises NotFound."""
         ...
 
     async def list(self, namespace: str) -> tuple[SealedSecret, ...]:
-        """Ordered by name."""
+        """Returns the secrets of a namespace, ordered by name."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One request that wanted to change something, or was refused."""
+    """One request that tried to change something, or was refused."""
 
     time: datetime
     actor: str
     verb: str
-    """read, predict, write, admin; `authenticate` when already the credentials were refused"""
+    """read, predict, write, admin; `authenticate` if the credentials were refused"""
     kind: str
     namespace: str
     name: str
     allowed: bool
     reason: str
-    """Why it was allowed or refused, in the policy's words."""
+    """Why it was allowed or refused, as worded by the policy."""
     method: str = ""
     path: str = ""
     """Without the query string."""
     code: int = 0
-    """The HTTP status that was answered."""
+    """The HTTP status of the response."""
     source: str = ""
     """Where the request came from: an address, or the gateway that refused it."""
     count: int = 1
-    """Equal refusals of a short time may be one entry."""
+    """Number of requests: equal refusals within a short time may share one entry."""
     number: int = 0
-    """Given by the log, ascending."""
+    """Assigned by the log, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,39 +161,41 @@ class AuditQuery:
     allowed: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
-    """The first moment that is too late."""
+    """Exclusive upper bound."""
 
 
 class AuditLog(Protocol):
     async def record(self, entry: AuditEntry) -> None: ...
 
     async def record_all(self, entries: Iterable[AuditEntry]) -> None:
-        """All of them or, when it fails, none."""
+        """Records all entries or, on failure, none."""
         ...
 
     async def entries(self, query: AuditQuery, *, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
-        """Newest first; `before` is the number of the last entry of the page before. BadRequest when there is none."""
+        """Newest first. `before` is the last entry number of the previous page; raises BadRequest if there is none."""
         ...
 
 
 class AuditPruning(Protocol):
     async def prune(self, *, allowed_before: datetime | None, refusals: int) -> int:
-        """Drop entries of what was allowed before then, if anything is said, and the oldest refusals, so that no more
-        than `refusals` stay; a number is never given again for that. Returns how many are gone."""
+        """Drops entries allowed before `allowed_before`, if set, and all but the newest `refusals` refusals.
+
+        Never reuses a number. Returns how many entries were dropped.
+        """
         ...
 
 
 class AuditIntake(Protocol):
-    """For entries that come from files, each of them exactly once: how far a file was read is kept with the entries."""
+    """Takes entries from files exactly once: the read position of a file is stored with its entries."""
 
     async def read_positions(self) -> dict[str, int]:
-        """How far each file was read, by its name."""
+        """Returns the read position of each file, by name."""
         ...
 
     async def take(self, file: str, position: int, entries: Iterable[AuditEntry]) -> None:
-        """Record these and that the file was read up to there, both or neither."""
+        """Records the entries and the new read position of the file atomically."""
         ...
 
     async def forget(self, file: str) -> None:
-        """It is gone, and no other will have its name."""
+        """Drops the position of a file that is gone; its name is never reused."""
         ...

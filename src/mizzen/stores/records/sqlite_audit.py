@@ -1,8 +1,9 @@
-"""The audit in a SQLite store: entries are added and read, never changed; the tables refuse anything else. Old ones are
-dropped by `prune` alone: the tables let go only of what is older than the limits that it has set.
+"""The audit log in a SQLite store. Entries are added and read, never changed; the tables reject anything else.
 
-Newest first means by time, and among equal times by number. Who, which object, and what was refused have an index each,
-in that order; what else a query names is looked for among those.
+Only `prune` drops old entries: the tables allow deletes only of entries older than the limits that it has set.
+
+Newest first means by time, then by number. The actor, the object, and refusals have an index each, with rows in that
+order; other conditions of a query filter the rows of that index.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ _COLUMNS = "time, actor, verb, kind, namespace, name, allowed, reason, method, p
 
 
 PRUNED_AT_ONCE = 500
-"""Entries dropped in one transaction: writes of others get their turns in between."""
+"""Entries dropped in one transaction, so that other writes can run in between."""
 
 
 class SqliteAudit:
-    """Keeps the promises of `AuditLog`, `AuditIntake` and `AuditPruning`."""
+    """Implements `AuditLog`, `AuditIntake` and `AuditPruning`."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
@@ -89,7 +90,7 @@ def select(connection: sqlite3.Connection, query: AuditQuery, limit: int, before
             conditions.append(column)
             values.append(wanted)
     if query.allowed is not None:
-        conditions.append(f"allowed = {int(query.allowed)}")  # in clear, or its index could not be used
+        conditions.append(f"allowed = {int(query.allowed)}")  # a literal, so that SQLite can use the index
     if before is not None:
         conditions.append("(time, number) < (?, ?)")
         values += [_time_of(connection, before), before]
@@ -112,8 +113,10 @@ def _forget(connection: sqlite3.Connection, file: str) -> None:
 
 
 def _old(connection: sqlite3.Connection, before: str) -> list[tuple[int, str]]:
-    """Numbers and times of what was allowed before then. The last of all entries stays in any case, as for `_surplus`:
-    the next number is counted from it."""
+    """Returns numbers and times of entries allowed before then.
+
+    The last entry of all always stays, as in `_surplus`: the next number is counted from it.
+    """
     return connection.execute(
         "SELECT number, time FROM audit INDEXED BY audit_by_time"
         " WHERE time >= (SELECT allowed_upto FROM audit_pruned) AND time < ? AND allowed = 1"

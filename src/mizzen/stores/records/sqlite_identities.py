@@ -1,4 +1,4 @@
-"""Who may hold tokens, and which they hold, in a SQLite store. All of it is in memory, too: every request asks."""
+"""Principals and their tokens in a SQLite store, also cached in memory: every request needs them."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ def load(connection: sqlite3.Connection) -> IdentitySnapshot:
 
 
 class SqliteIdentities:
-    """Keeps the promises of `Identities`. A change is in the table before it is in memory, and there before whoever
-    made it is answered."""
+    """Implements `Identities`. A change reaches the table first, then memory, and only then is acknowledged."""
 
     def __init__(self, writer: Writer, known: IdentitySnapshot) -> None:
         self._writer = writer

@@ -1,4 +1,4 @@
-"""Sealed secrets in a SQLite store: bytes that were encrypted before they came here, and who put them when."""
+"""Sealed secrets in a SQLite store: bytes encrypted by the caller, with who stored them and when."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mizzen.stores.sqlite.writer import Writer
 
 
 class SqliteSecrets:
-    """Keeps the promises of `Secrets`."""
+    """Implements `Secrets`."""
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer

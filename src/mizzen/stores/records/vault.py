@@ -1,7 +1,7 @@
-"""Secrets at rest: sealed with AES-256-GCM under a key in a file of the data dir, opened only for what is started.
+"""Secrets at rest: sealed with AES-256-GCM under a key file in the data dir, opened only to start processes.
 
-A sealed text holds the place it was sealed for, so rows cannot be swapped. The first use leaves a seal of its own in
-the store; a key file that is lost or changed is recognised by it, and then nothing is sealed, opened or made anew.
+A sealed text is bound to its namespace and name, so rows cannot be swapped. The first use stores a witness seal. With
+it, the vault detects a lost or changed key file, and then refuses to seal, open or create anything.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from mizzen.stores.records.protocol import SealedSecret, Secrets
 KEY_BYTES = 32
 NONCE_BYTES = 12
 FORMAT = b"\x01"
-"""First byte of what is sealed, so that a later way of sealing can be told from this one."""
+"""First byte of a sealed text; identifies this format among later ones."""
 
 WITNESS = ("", "secret-key")
-"""(namespace, name) of our own seal: a place that no request can name."""
+"""(namespace, name) of the witness seal; no request can name it."""
 
 WHENEVER = datetime.fromtimestamp(0, UTC)
 
@@ -43,18 +43,18 @@ class Vault:
         self._cipher: AESGCM | None = None
         self._lock = asyncio.Lock()
         self._writing = asyncio.Lock()
-        """What is merged must not lose what is set or removed meanwhile."""
+        """A merge must not lose values that are set or removed meanwhile."""
 
     def __repr__(self) -> str:
         return f"Vault({self._key_file})"
 
     async def put(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
-        """Replaces a secret of the same name, whole. MizzenError when the key file is not the right one."""
+        """Replaces a whole secret of the same name. Raises MizzenError if the key file is not the right one."""
         async with self._writing:
             return await self._put(namespace, name, data, by, now)
 
     async def merge(self, namespace: str, name: str, data: Mapping[str, str], by: str, now: datetime) -> SealedSecret:
-        """Adds and replaces these values of a secret; its others stay. Makes it when it is not there."""
+        """Adds or replaces these values of a secret and keeps its others. Creates it if absent."""
         async with self._writing:
             try:
                 values = await self._values(namespace, name)
@@ -63,21 +63,21 @@ class Vault:
             return await self._put(namespace, name, {**values, **data}, by, now)
 
     async def reveal(self, namespace: str, name: str, key: str) -> str:
-        """One value, in clear: for what is started with it, never for an answer or a log. NotFound."""
+        """Returns one value in plaintext: only to start a process, never for a response or a log. Raises NotFound."""
         values = await self._values(namespace, name)
         if key not in values:
             raise NotFound(f"secret '{name}' has no key '{key}'", hint=suggestion(key, sorted(values), "its keys"))
         return values[key]
 
     async def get(self, namespace: str, name: str) -> SealedSecret:
-        """Still sealed. NotFound."""
+        """Returns it still sealed. Raises NotFound."""
         return await self._secrets.get(namespace, name)
 
     async def list(self, namespace: str) -> tuple[SealedSecret, ...]:
         return await self._secrets.list(namespace)
 
     async def delete(self, namespace: str, name: str) -> None:
-        """Needs no key: a secret that cannot be opened any more can still be removed. NotFound."""
+        """Needs no key: a secret that can no longer be opened can still be removed. Raises NotFound."""
         async with self._writing:
             await self._secrets.delete(namespace, name)
 
@@ -93,7 +93,7 @@ class Vault:
         return secret
 
     async def _open_key(self) -> AESGCM:
-        """With the one key that everything here is sealed with."""
+        """Returns the cipher with the key that all secrets here are sealed with."""
         async with self._lock:
             if self._cipher is None:
                 self._cipher = await self._proven()
@@ -104,7 +104,7 @@ class Vault:
             witness: SealedSecret | None = await self._secrets.get(*WITNESS)
         except NotFound:
             witness = None
-        # Without a witness nothing was ever sealed, and only then a new key is no loss.
+        # Without a witness nothing was ever sealed; only then is creating a new key safe.
         cipher = AESGCM(await asyncio.to_thread(_key, self._key_file, create=witness is None))
         if witness is None:
             sealed = _seal(cipher, *WITNESS, b"")
@@ -136,7 +136,7 @@ def _unseal(cipher: AESGCM, secret: SealedSecret, key_file: Path) -> bytes:
 
 
 def _place(namespace: str, name: str) -> bytes:
-    # Neither holds a '/', so no two places look alike.
+    # Neither contains a '/', so the joined text is unambiguous.
     return FORMAT + f"{namespace}/{name}".encode()
 
 

@@ -1,4 +1,4 @@
-"""Resources as the bytes a row holds, and back. What cannot be kept exactly is refused, never changed."""
+"""Conversion between resources and row bytes. Values that cannot be stored exactly are rejected, never changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mizzen.stores.pages import Unread
 
 
 def encode(resource: Resource) -> bytes:
-    """Invalid for what JSON cannot hold: NaN, lone surrogates, objects of Python, cycles."""
+    """Raises Invalid for values that JSON cannot hold: NaN, lone surrogates, Python objects, cycles."""
     return encode_data(resource.wire(), resource)
 
 
@@ -29,7 +29,7 @@ def encode_data(data: object, of: Resource, *, sort_keys: bool = False) -> bytes
 
 
 def canonical(data: object) -> bytes:
-    """The same bytes for equal data, whatever the order of its keys. For what is kept already, so it is plain JSON."""
+    """Returns the same bytes for equal data, whatever its key order. Expects stored data, which is plain JSON."""
     return _json(data, sort_keys=True)
 
 
@@ -46,20 +46,20 @@ def decode_data(body: bytes | None) -> Mapping[str, Any] | None:
 
 
 def moment(text: str) -> datetime:
-    """A time that a row must have."""
+    """Parses a required time column."""
     time = parse_time(text)
     assert time is not None
     return time
 
 
 def same(old: object, new: object, of: Resource) -> bool:
-    """Equal as JSON: the order of keys does not matter, 1 is neither 1.0 nor true. Invalid as `encode`."""
+    """Whether both are equal as JSON: key order does not matter, 1 is neither 1.0 nor true. Raises as `encode`."""
     return encode_data(old, of, sort_keys=True) == encode_data(new, of, sort_keys=True)
 
 
 def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
-    # fetchall, not fetchone: a statement that was not read to its end holds its read transaction open, and the
-    # connection would go on seeing that moment.
+    # fetchall, not fetchone: a statement not read to its end keeps its read transaction open, and the connection
+    # would keep seeing that moment.
     found = connection.execute(
         "SELECT body FROM objects WHERE kind = ? AND namespace = ? AND name = ?", (ref.kind, ref.namespace, ref.name)
     ).fetchall()
@@ -72,7 +72,7 @@ def exists(connection: sqlite3.Connection, ref: Ref) -> bool:
 
 
 def _json(data: object, *, sort_keys: bool) -> bytes:
-    # The standard library's encoder rather than msgspec's, which writes NaN as null and dates as text.
-    # Strict UTF-8: an escaped lone surrogate could be written but not read again.
+    # The standard library's encoder, because msgspec's writes NaN as null and dates as text.
+    # Strict UTF-8: an escaped lone surrogate could be written but not read back.
     text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=sort_keys)
     return text.encode()

@@ -1,6 +1,6 @@
-"""The rows by which objects are found: their owners, labels, and the fields that the catalog calls indexed or derived.
+"""Index rows of objects: their owners, labels, and the fields that the catalog declares as indexed or derived.
 
-They change in the transaction of the object itself, so a look-up through them agrees with a look at every object.
+They change in the same transaction as the object, so an index lookup agrees with a full scan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mizzen.stores.sqlite import codec
 from mizzen.stores.store import Traits, Where
 
 EVERY_KIND = ("metadata.name", "metadata.namespace")
-"""Fields that every kind can be selected by; the key of the object itself serves them."""
+"""Fields that can select objects of every kind, through the primary key."""
 
 Key = tuple[str, str, str]
 """kind, namespace, name"""
@@ -25,7 +25,7 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """What is to be found of one object."""
+    """The index entries of one object."""
 
     owners: frozenset[str] = frozenset()
     labels: frozenset[tuple[str, str]] = frozenset()
@@ -45,7 +45,7 @@ def entries(resource: Resource) -> Entries:
 
 
 def selectors_before(before: Entries, after: Entries) -> Traits | None:
-    """What selectors saw before a change, unless it is what they see now."""
+    """Returns what selectors saw before a change, or None if they see the same now."""
     if (before.labels, before.fields) == (after.labels, after.fields):
         return None
     return Traits(dict(before.labels), dict(before.fields))
@@ -65,7 +65,7 @@ def index_fields(kind: str) -> tuple[str, ...]:
 
 
 def check_fields(kind: str, where: Where) -> None:
-    """BadRequest for a field that objects of this kind are not found by."""
+    """Raises BadRequest for a field that is not indexed for this kind."""
     valid = (*EVERY_KIND, *index_fields(kind))
     for path in (*where.fields, *(path for path, _ in sorted(where.unlike))):
         if path not in valid:
@@ -79,7 +79,7 @@ def model_of(resource: Resource) -> str | None:
 
 
 def move(connection: sqlite3.Connection, key: Key, before: Entries, after: Entries) -> None:
-    """Write the difference: most writes change nothing here, and cost nothing here."""
+    """Writes only the difference: most writes change no index row, and cost nothing here."""
     if before == after:
         return
     kind, namespace, name = key
@@ -103,7 +103,7 @@ def move(connection: sqlite3.Connection, key: Key, before: Entries, after: Entri
 
 
 def refresh(connection: sqlite3.Connection) -> None:
-    """Make all rows anew when the catalog says something else than when they were made."""
+    """Rebuilds all rows if the catalog has changed since they were built."""
     wanted = _describe()
     [(found,)] = connection.execute("SELECT indexed FROM state").fetchall()
     if found == wanted:
@@ -111,7 +111,7 @@ def refresh(connection: sqlite3.Connection) -> None:
     connection.execute("DELETE FROM labels")
     connection.execute("DELETE FROM fields")
     models: list[tuple[str | None, int]] = []
-    # Written while it is read: `move` writes to other tables than the one that is read.
+    # Writing during the read is safe: `move` writes to other tables than the one being read.
     for rowid, body in connection.execute("SELECT rowid, body FROM objects"):
         resource = codec.decode(body)
         made = entries(resource)
@@ -129,7 +129,7 @@ def _describe() -> str:
 
 
 def _assign_models(connection: sqlite3.Connection) -> None:
-    """Say of each revision which model it belongs to. That of a decision holds no spec, but one before it does."""
+    """Sets the model of each revision. A decision's revision has no spec, but an earlier one does."""
     known: dict[str, str | None] = {}
     found: list[tuple[str | None, int]] = []
     for rowid, kind, namespace, name, uid, action, before, after in connection.execute(

@@ -1,4 +1,4 @@
-"""One process at a time has a store: a lock on a file beside it, which the kernel frees when that process dies."""
+"""Exclusive use of a store by one process: a lock on a file next to it, which the kernel frees on exit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from mizzen.errors import Conflict
 
 WAIT_SECONDS = 5.0
-"""A predecessor may still be closing."""
+"""How long to wait for the lock: a previous process may still be closing the store."""
 _POLL_SECONDS = 0.02
 
 
@@ -22,7 +22,7 @@ class Lock:
 
     @classmethod
     async def take(cls, store: Path) -> Lock:
-        """Conflict, naming the process, when another does not let go in time."""
+        """Raises Conflict, naming the process, if another does not release it in time."""
         path = store.with_name(f"{store.name}.lock")
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -36,8 +36,8 @@ class Lock:
         return cls(fd)
 
     def release(self) -> None:
-        """Once is enough; a second time does nothing."""
-        # The file stays: whoever removed it could remove the one that a successor has locked.
+        """Idempotent."""
+        # The file stays: removing it could remove the file that a successor has locked.
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,8 +1,8 @@
-"""Which objects a `Where` takes, found through the narrowest index there is for it, in the order of (namespace, name).
+"""Selection of objects by a `Where` through its narrowest index, ordered by (namespace, name).
 
-One index is walked, in its own order, so nothing is sorted and a page costs no more than a page. What else is asked
-for is looked up in the other indexes for each object on the way, before its body is read. Only conditions that nothing
-could find (`!a`, `a notin (b)`, `field!=b`) are, alone, a walk over all of the kind.
+A query walks one index in its own order, so nothing is sorted and the cost is bounded by the page. The other conditions
+are checked in their indexes for each object, before its body is read. Only conditions that no index can serve (`!a`,
+`a notin (b)`, `field!=b`), used alone, scan all objects of the kind.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mizzen.stores.sqlite import codec, indexes
 from mizzen.stores.store import Where
 
 MERGED = 32
-"""Most values of one label whose objects are found value by value; for more, all that have the label are looked at."""
+"""Maximum number of label values to look up one by one; beyond it, all objects with the label are scanned."""
 PROBED = 1000
-"""How far is counted to tell which of several indexes is narrower."""
+"""Maximum count when estimating which of several indexes is narrower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,25 +36,25 @@ class _Term:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A way through an index: one or more parts of it, each in order, that have no object in common."""
+    """A walk through an index: one or more disjoint, ordered parts of it."""
 
     index: str
-    """The table, with the one of its indexes to use where it is not the key."""
+    """The table, and the index to use unless it is the primary key."""
     parts: tuple[_Term, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Condition:
     holds: _Term
-    """For an object met on another way."""
+    """The check for an object found through another index."""
     walk: _Walk | None = None
-    """To all objects of which it holds, if something leads there."""
+    """The walk over all objects that satisfy the condition, if an index has them."""
 
 
 def select(
     connection: sqlite3.Connection, kind: str, where: Where, start: ListCursor | None
 ) -> Generator[Unread[Resource], None, None]:
-    """Read as they are asked for; close it to stop. BadRequest for a field that is not indexed."""
+    """Yields objects lazily; close it to stop. Raises BadRequest for a field that is not indexed."""
     indexes.check_fields(kind, where)
     namespaces = {where.namespace, where.fields.get("metadata.namespace")} - {None}
     if len(namespaces) > 1:
@@ -64,7 +64,7 @@ def select(
     common += [_Term(f"k.{column} = ?", (value,)) for column, value in fixed.items() if value is not None]
     conditions = [*_conditions(where)]
     if fixed["name"] is not None:
-        # The key itself; of all namespaces, the index that begins with the name.
+        # The primary key; across all namespaces, the index that begins with the name.
         index = "objects AS k" if namespaces else "objects AS k INDEXED BY objects_by_name"
         chosen = _Condition(_Term("TRUE"), _Walk(index, (_Term("TRUE"),)))
     else:
@@ -109,7 +109,7 @@ def _label(requirement: Requirement) -> _Condition:
             part = _Term(f"k.key = ? AND k.{among}", (key, *values))
             walk = _Walk("labels AS k INDEXED BY labels_by_key", (part,))
         case "in":
-            # An object has one value of a label at most, so no object is in two parts.
+            # An object has at most one value of a label, so no object is in two parts.
             walk = _Walk("labels AS k", tuple(_Term("k.key = ? AND k.value = ?", (key, value)) for value in values))
     return _Condition(_found("labels", f"x.key = ? AND x.{among}", (key, *values)), walk)
 
@@ -126,7 +126,7 @@ def _narrowest(connection: sqlite3.Connection, conditions: list[_Condition], com
         return _Condition(_Term("TRUE"), _Walk("objects AS k", (_Term("TRUE"),)))
     bound = 16
     while len(leading) > 1:
-        # Counted ever further, until one ends: so even to ask costs no more than the narrowest of them.
+        # Raise the bound until one count ends, so the estimate costs no more than the narrowest index.
         widths = [_width(connection, condition, common, bound) for condition in leading]
         if min(widths) < bound or bound >= PROBED:
             return leading[widths.index(min(widths))]
@@ -135,7 +135,7 @@ def _narrowest(connection: sqlite3.Connection, conditions: list[_Condition], com
 
 
 def _width(connection: sqlite3.Connection, condition: _Condition, common: list[_Term], bound: int) -> int:
-    """How many objects it leads to; not counted beyond the bound."""
+    """Returns how many objects the condition selects, counted up to the bound."""
     assert condition.walk is not None
     width = 0
     for part in condition.walk.parts:
@@ -149,7 +149,7 @@ def _width(connection: sqlite3.Connection, condition: _Condition, common: list[_
 
 
 def _after(start: ListCursor | None, order: list[str]) -> list[_Term]:
-    """What comes after a place, by those columns of the order that are not the same in all rows."""
+    """Returns the terms for rows after `start`, over the order columns that differ between rows."""
     if start is None:
         return []
     if not order:

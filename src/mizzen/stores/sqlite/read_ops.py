@@ -1,4 +1,4 @@
-"""What can be read of a SQLite store: plain functions on a connection, each of them one agreeing read."""
+"""Read operations of a SQLite store: plain functions on a connection, each one consistent read."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ UNRECORDED = tuple(sorted(catalog.UNRECORDED))
 _ALL_KINDS = f"kind NOT IN ({', '.join('?' for _ in UNRECORDED)})"
 
 EVENTS_BYTES = 1 << 20
-"""Read at once for one who watches: as they may be slow to take them, less than a page."""
+"""Maximum bytes read at once for a watcher: less than a page, because watchers may be slow."""
 
 _OF_MODEL = "FROM objects INDEXED BY objects_of_model WHERE kind = ? AND namespace = ? AND model = ?"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some events in order, and how far that is: every event up to `upto` was looked at."""
+    """Some events in order; every event up to version `upto` was examined."""
 
     events: tuple[Event, ...]
     upto: int
@@ -44,7 +44,7 @@ def get(connection: sqlite3.Connection, ref: Ref) -> Resource:
 
 
 def tally(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many objects there are of each kind; none of them is read for it."""
+    """Returns the number of objects per kind, without reading any."""
     found: list[tuple[str, int]] = connection.execute("SELECT kind, count(*) FROM objects GROUP BY kind").fetchall()
     return dict(found)
 
@@ -56,7 +56,7 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
         rv, horizon = position(connection)
         if start is not None and start.rv < horizon:
             raise Expired("this listing was begun too long ago to go on", hint="list again from the start")
-        # A watch from the version of any page must show all that changed while the pages were read: so all of them
+        # A watch from the version of any page must show all changes made while the pages were read. So all pages
         # carry the version of the first.
         rv = rv if start is None else start.rv
         with contextlib.closing(_select(connection, kind, where, start)) as found:
@@ -72,7 +72,7 @@ def among(connection: sqlite3.Connection, refs: Iterable[Ref]) -> frozenset[Ref]
 
 
 class Present:
-    """`store.Present` on the connection that is about to write."""
+    """Implements `store.Present` on the connection that is about to write."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -85,7 +85,7 @@ class Present:
             return tuple(one.read() for one in found)
 
     def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
-        # A row keeps its rowid as long as it lives, and a new one gets a higher one than all that live.
+        # A row keeps its rowid for life, and a new row gets a higher one than all existing rows.
         query = f"SELECT body {_OF_MODEL} ORDER BY rowid DESC"
         values = (kind, model.namespace, model.name)
         with contextlib.closing(self._connection.execute(query, values)) as found:
@@ -101,8 +101,10 @@ class Present:
 
 
 def events(connection: sqlite3.Connection, kind: str | None, after: int, size: int) -> Page:
-    """Up to `size` events after version `after`, and no more than `EVENTS_BYTES` of them. Expired when some of them may
-    be gone; Revisions never are."""
+    """Returns up to `size` events after version `after`, at most `EVENTS_BYTES` of them.
+
+    Raises Expired if some of them may be compacted. Revisions never are.
+    """
     with reading(connection):
         rv, horizon = position(connection)
         if kind == revisions.KIND:
@@ -116,7 +118,7 @@ def events(connection: sqlite3.Connection, kind: str | None, after: int, size: i
 
 
 def namespaces(connection: sqlite3.Connection) -> frozenset[str]:
-    """Where an object that history knows, or a secret, is kept. Costs what it finds, not what is kept there."""
+    """Returns namespaces with a recorded object or a secret. The cost grows with the result, not with the content."""
     found = {name for (name,) in connection.execute("SELECT DISTINCT namespace FROM secrets").fetchall()}
     for kind in catalog.KINDS:
         name: str | None = ""
@@ -129,13 +131,13 @@ def namespaces(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 def newest(connection: sqlite3.Connection) -> dict[str, int]:
-    """The version of the newest change of each kind, as far as events are kept."""
+    """Returns the version of the newest change per kind, as far as events are kept."""
     found = dict(connection.execute("SELECT kind, max(rv) FROM events GROUP BY kind").fetchall())
     return found | {revisions.KIND: revisions.newest(connection)}
 
 
 def position(connection: sqlite3.Connection) -> tuple[int, int]:
-    """The last resource version given, and the horizon."""
+    """Returns the last assigned resource version, and the horizon."""
     [(rv, horizon)] = connection.execute("SELECT rv, horizon FROM state").fetchall()
     return rv, horizon
 
@@ -146,7 +148,7 @@ def expiry_error(since: int) -> Expired:
 
 @contextlib.contextmanager
 def reading(connection: sqlite3.Connection) -> Iterator[None]:
-    """What is read within agrees. Part of the transaction that is open already, if one is."""
+    """Makes the reads inside consistent. Joins a transaction that is already open."""
     if connection.in_transaction:
         yield
         return
@@ -158,14 +160,14 @@ def reading(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def end(connection: sqlite3.Connection) -> None:
-    """End the read transaction, unless an input error has done so already."""
+    """Ends the read transaction, unless an input error already has."""
     if connection.in_transaction:
         connection.execute("ROLLBACK")
 
 
 @contextlib.contextmanager
 def translate_errors() -> Iterator[None]:
-    """What SQLite cannot do, in the words of our family."""
+    """Converts SQLite errors to Mizzen errors."""
     try:
         yield
     except sqlite3.Error as error:

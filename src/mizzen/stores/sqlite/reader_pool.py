@@ -1,4 +1,4 @@
-"""Threads and connections that read a SQLite store, so that a slow list holds up neither writes nor the event loop."""
+"""Threads and connections that read a SQLite store, so that a slow list blocks neither writes nor the event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Readers:
-    """A few threads, and connections each lent to one reader at a time."""
+    """A few threads and connections; each connection serves one reader at a time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -31,7 +31,7 @@ class Readers:
         self._closed = False
 
     async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        # Taken and given back in the thread, which goes on when its caller is cancelled.
+        # Taken and returned in the thread, which continues if its caller is canceled.
         def call() -> T:
             connection = self._take()
             try:
@@ -51,14 +51,12 @@ class Readers:
     async def snapshot(self) -> AsyncIterator[Snapshot]:
         if self._closed:
             raise Unavailable("the store is closed")
-        with (
-            read_ops.translate_errors()
-        ):  # here, not in a thread: nothing awaited, so nothing is lost when we are cancelled
+        with read_ops.translate_errors():  # here, not in a thread: without an await, a cancellation loses nothing
             snapshot = Snapshot(self, self._take())
         try:
             yield snapshot
         finally:
-            # A cancelled read may still run in its thread: the connection is given back after it, in a thread too.
+            # A canceled read may still run in its thread. The connection is returned after it, also in a thread.
             try:
                 self._threads.submit(snapshot.end, self._give_back)
             except RuntimeError:  # closed meanwhile
@@ -71,7 +69,7 @@ class Readers:
             self._idle.pop().close()
 
     def _take(self) -> sqlite3.Connection:
-        try:  # several threads are here: asking first whether there is one would prove nothing
+        try:  # several threads run this: checking first would be a race
             return self._idle.pop()
         except IndexError:
             return schema.open_reader(self._path)
@@ -84,9 +82,9 @@ class Readers:
 
 
 class Snapshot:
-    """One moment of the store: reads that agree, whatever is written meanwhile.
+    """A consistent view of the store at one moment, whatever is written meanwhile.
 
-    Keep it short: the write-ahead log cannot be cut while somebody looks at the past.
+    Keep it short: SQLite cannot truncate the write-ahead log while a reader uses an old state.
     """
 
     def __init__(self, readers: Readers, connection: sqlite3.Connection) -> None:
@@ -94,7 +92,7 @@ class Snapshot:
         self._connection = connection
         self._in_use = threading.Lock()
         connection.execute("BEGIN")
-        read_ops.position(connection)  # BEGIN alone fixes no moment; the first read does
+        read_ops.position(connection)  # the first read, not BEGIN, fixes the moment
 
     async def get(self, ref: Ref) -> Resource:
         return await self._read(lambda connection: read_ops.get(connection, ref))

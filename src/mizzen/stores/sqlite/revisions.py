@@ -1,8 +1,8 @@
-"""History in a SQLite store: written with the change itself, read as entries and as objects of the kind Revision.
+"""History in a SQLite store: written with the change, read as entries and as objects of the kind Revision.
 
-As objects they are ordered by (namespace, kind, name, number) of what changed: an object's entries stand together and
-its tenth comes after its ninth. The history of a Namespace, which is in none, stands in that namespace itself. Nothing
-of history is ever changed or dropped, so a watch of it can begin anywhere.
+Revision objects are ordered by (namespace, kind, name, number) of the changed object: its entries are adjacent, and its
+tenth comes after its ninth. The history of a Namespace, which has no namespace, is stored in that namespace itself.
+History is never changed or dropped, so a watch of it can begin anywhere.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def record(
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
 ) -> None:
-    """Write history. Numbers go on when a name is used again: they are taken from history, not from the object."""
+    """Writes a history entry. Numbers continue when a name is reused: they come from history, not from the object."""
     meta = resource.meta
     key = _key(resource.ref)
     connection.execute(
@@ -111,14 +111,14 @@ def find(connection: sqlite3.Connection, ref: Ref) -> Resource | None:
 
 
 def after(connection: sqlite3.Connection, rv: int) -> Generator[Unread[Event], None, None]:
-    """Those that were written after that resource version, in the order they were written. Close it to stop."""
+    """Yields revisions written after that resource version, in write order. Close it to stop."""
     with closing(_each(connection, "INDEXED BY revisions_by_rv WHERE rv > ? ORDER BY rv", rv)) as found:
         for row in found:
             yield Unread(row.size, partial(_event_of, row))
 
 
 def newest(connection: sqlite3.Connection) -> int:
-    """The resource version of the last one."""
+    """Returns the resource version of the last revision."""
     [(rv,)] = connection.execute("SELECT max(rv) FROM revisions").fetchall()
     return rv or 0
 
@@ -126,7 +126,7 @@ def newest(connection: sqlite3.Connection) -> int:
 def select(
     connection: sqlite3.Connection, where: Where, start: ListCursor | None
 ) -> Generator[Unread[Resource], None, None]:
-    """As `selection.select`. They have neither labels nor owners."""
+    """Like `query.select`. Revisions have neither labels nor owners."""
     indexes.check_fields(KIND, where)
     if where.owner is not None or not selectors.holds(where.labels, {}):
         return
@@ -155,7 +155,7 @@ def select(
 
 
 def _equal_values(where: Where) -> dict[str, str | int] | None:
-    """Columns and what they must equal; None when that cannot be."""
+    """Returns columns and the values they must equal, or None if nothing can match."""
     fixed: dict[str, str | int] = {}
     wanted: list[tuple[str, str | int | None]] = [("namespace", where.namespace)]
     for path, value in where.fields.items():
@@ -170,7 +170,7 @@ def _equal_values(where: Where) -> dict[str, str | int] | None:
 
 
 def _columns(path: str, value: str) -> dict[str, str | int] | None:
-    """In which columns a field is kept, and what they hold when it equals `value`; None when it never does."""
+    """Returns the columns of a field and their contents if it equals `value`; None if it never can."""
     if path != "metadata.name":
         return {path.rpartition(".")[2]: value}
     key = _parse(value)
@@ -178,20 +178,20 @@ def _columns(path: str, value: str) -> dict[str, str | int] | None:
 
 
 def _index(fixed: Mapping[str, object]) -> str:
-    """The index that leads to these and has them in order."""
+    """Returns the index clause for these columns that also gives the right order."""
     if {"kind", "namespace", "name"} <= set(fixed):
-        return ""  # the key
+        return ""  # the primary key
     if "name" in fixed:
         return "INDEXED BY revisions_by_name"
     if "model" in fixed:
         return "INDEXED BY revisions_by_model"
     if "kind" in fixed:
-        return ""  # the key begins with it
+        return ""  # the primary key begins with it
     return "INDEXED BY revisions_in_order"
 
 
 def _parse(name: str) -> tuple[str, str, int] | None:
-    """`modelversion.iris.1.2` is the second of ModelVersion `iris.1`: kinds and numbers hold no dot."""
+    """`modelversion.iris.1.2` is the second of ModelVersion `iris.1`: kinds and numbers contain no dot."""
     found = re.fullmatch(r"([a-z]+)\.(.+)\.([1-9][0-9]{0,17})", name, re.DOTALL)
     kind = found and _KINDS.get(found[1])
     return (kind, found[2], int(found[3])) if found and kind else None

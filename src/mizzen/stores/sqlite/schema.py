@@ -1,8 +1,8 @@
 """The tables of a SQLite store, and connections to them.
 
-Every resource version has exactly one row in `events` until it is compacted; `state` holds the counter, so no version
-is ever given twice, and the horizon: the highest version whose event is gone. A file of an older schema is brought up
-to this one when it is opened, in one transaction: it is never found half-way.
+Every resource version has exactly one row in `events` until it is compacted. `state` holds the counter, so no version
+is ever assigned twice, and the horizon: the highest version whose event is gone. Opening a file of an older schema
+migrates it in one transaction, so a file is never half-migrated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FIRST = (
 )
 
 _SECOND = (
-    # What the catalog said when the rows of `fields` and the columns `model` were made; see indexes.refresh.
+    # The catalog's state when the rows of `fields` and the columns `model` were built; see indexes.refresh.
     "ALTER TABLE state ADD COLUMN indexed TEXT NOT NULL DEFAULT ''",
     "CREATE INDEX objects_by_name ON objects (kind, name, namespace)",
     """CREATE TABLE labels (
@@ -74,7 +74,7 @@ _SECOND = (
 )
 
 _THIRD = (
-    # Entries of the audit up to here may go; see audit.prune. All others stay, whoever asks.
+    # Audit entries up to here may be deleted; see SqliteAudit.prune. The tables keep all others.
     """CREATE TABLE audit_pruned (
         only INTEGER PRIMARY KEY CHECK (only = 1), allowed_upto TEXT NOT NULL, refused_upto TEXT NOT NULL)""",
     "INSERT INTO audit_pruned VALUES (1, '', '')",
@@ -86,19 +86,19 @@ _THIRD = (
 )
 
 _FOURTH = (
-    # Which model an object belongs to. In this index those of one model stand in the order they were made in.
+    # Which model an object belongs to. In this index, objects of one model are in creation order.
     "ALTER TABLE objects ADD COLUMN model TEXT",
     "CREATE INDEX objects_of_model ON objects (kind, namespace, model) WHERE model IS NOT NULL",
     "UPDATE state SET indexed = ''",
 )
 
 _FIFTH = (
-    # What selectors saw of the object before the change, when that is another than after it. Of older events nobody
-    # knows it: who goes on from there is told to list again.
+    # What selectors saw of the object before the change, if it differs from after it. Unknown for older events:
+    # watchers that resume from those must list again.
     "ALTER TABLE events ADD COLUMN before BLOB",
     "DELETE FROM events",
     "UPDATE state SET horizon = rv",
-    # The history of a namespace stands in that namespace; see revisions.
+    # The history of a namespace is stored in that namespace; see revisions.
     "UPDATE revisions SET namespace = name WHERE kind = 'Namespace'",
 )
 
@@ -109,15 +109,15 @@ _SIXTH = (
 )
 
 _STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
-"""From each schema to the next: a new file takes all of them, so none is there for old files only."""
+"""Migrations from each schema to the next. A new file runs all of them, so none is only for old files."""
 
 assert len(_STEPS) == SCHEMA
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """The one connection that writes; makes the tables of a new file. Conflict for a file that is not ours to write.
+    """Opens the only connection that writes; creates the tables of a new file. Raises Conflict for a foreign file.
 
-    The file is for its owner's eyes only: it holds digests of tokens and sealed secrets.
+    Only the owner can read the file: it holds digests of tokens and sealed secrets.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
@@ -139,8 +139,8 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    # Autocommit: where transactions begin and end is said explicitly. Each connection is used by one thread at a time,
-    # though not always by the same one.
+    # Autocommit: transactions begin and end explicitly. One thread at a time uses a connection, though not always
+    # the same one.
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA busy_timeout = 5000")
     return connection
@@ -179,7 +179,7 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _hide(path: Path) -> None:
-    """Of a file that an older version made; SQLite gives a new log and its index the mode of the file itself."""
+    """Restricts the mode of a file from an older version. SQLite gives a new log and its index the file's mode."""
     for suffix in ("", "-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
         if beside.exists() and beside.stat().st_mode & 0o077:

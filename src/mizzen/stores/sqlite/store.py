@@ -1,10 +1,9 @@
-"""The store of laptop and team server: one SQLite file, one writing thread, readers beside it.
+"""The store of laptop and team server: one SQLite file, one writer thread, and a pool of readers.
 
-Identities, sealed secrets and the audit live in the same file and go through the same thread.
+Identities, sealed secrets and the audit log are in the same file and use the same writer thread.
 
 Acknowledged means committed with `synchronous=FULL`: it survives kill -9 and power loss. A read that begins after an
-acknowledgement sees that write. A store belongs to the event loop it was opened in, a file to one
-store at a time.
+acknowledgment sees that write. A store belongs to the event loop it was opened in, a file to one store at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 
 
 class SqliteStore:
-    """Keeps the promises of `Store`; `open` makes one."""
+    """Implements `Store`; create one with `open`."""
 
     def __init__(
         self,
@@ -66,11 +65,12 @@ class SqliteStore:
         keep_events: int = 10_000,
         room: Callable[[], None] = lambda: None,
     ) -> Self:
-        """Make the file if it is not there. Unavailable when it cannot be read; Conflict when it is not ours to write:
-        another process has it, or it is something else.
+        """Opens the store; creates the file if absent.
 
-        A watch can be taken up again as long as no more than `keep_events` changes were made since. `clock` and
-        `new_id` are called in the writing thread. `room` raises when nothing may be added.
+        Raises Unavailable if the file cannot be read, and Conflict if another process has it or it is not a store.
+
+        A watch can resume as long as at most `keep_events` changes were made since. `clock` and `new_id` are called in
+        the writer thread. `room` raises if nothing may be added.
         """
         if keep_events < 1:
             raise ValueError("keep_events must be at least 1")
@@ -98,7 +98,7 @@ class SqliteStore:
         )  # fmt: skip
 
     async def get(self, ref: Ref) -> Resource:
-        # In the event loop itself: a look-up by key takes microseconds, a thread's turn ten times that.
+        # In the event loop itself: a lookup by key takes microseconds, a thread switch ten times that.
         with read_ops.translate_errors():
             return read_ops.get(self._point, ref)
 
@@ -126,7 +126,7 @@ class SqliteStore:
         return (await self._writer.write(lambda _: self._ledger.delete(ref, by, uid, guard))).resource
 
     def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
-        """As `Store.watch`; ends when the store is closed. Close it, or cancel its reader, to end it earlier."""
+        """Like `Store.watch`; ends when the store is closed. Close it, or cancel its reader, to end it earlier."""
         return self._feed.watch(kind, since, quiet=quiet)
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
@@ -138,22 +138,22 @@ class SqliteStore:
         return await self._readers.run(lambda connection: revisions.family_history(connection, model, limit, after))
 
     async def namespaces(self) -> frozenset[str]:
-        """All in which something is kept, be it an object or a secret."""
+        """Returns all namespaces that contain an object or a secret."""
         return await self._readers.run(read_ops.namespaces)
 
     async def tally(self) -> dict[str, int]:
-        """How many objects there are of each kind that has any."""
+        """Returns the number of objects per kind, for kinds that have any."""
         return await self._readers.run(read_ops.tally)
 
     def position(self, kind: str) -> str:
         return self._feed.position(kind)
 
     def snapshot(self) -> contextlib.AbstractAsyncContextManager[Snapshot]:
-        """`async with store.snapshot() as moment`: what is asked of `moment` agrees with each other."""
+        """`async with store.snapshot() as moment`: all reads of `moment` are consistent."""
         return self._readers.snapshot()
 
     async def close(self) -> None:
-        """Finish the writes that were asked for, end every watch. What is asked later is Unavailable."""
+        """Finishes pending writes and ends every watch. Later calls raise Unavailable."""
         self._feed.close()
         await self._writer.close()
         await self._readers.close()
@@ -162,7 +162,7 @@ class SqliteStore:
 
 
 def _adds(new: Resource) -> bool:
-    """Not what is on its way out, nor the machine, which has to tell how it is."""
+    """Whether the write adds data. Not for objects being deleted, nor for Nodes, which must report status."""
     return not new.deleting and new.kind != "Node"
 
 

@@ -1,9 +1,9 @@
-"""Watching a SQLite store: every change after a version, in order, without gaps.
+"""Watches of a SQLite store: every change after a version, in order, without gaps.
 
-A watcher is a cursor. It reads pages of the events table, or, when it is nearly up to date, of the short tail of the
-newest events that all watchers share; so a slow one costs nothing but its place, and loses that when compaction
-passes it. Watchers of Revision read history instead, which nothing is taken from; watchers of all kinds see none of it,
-nor of what is unrecorded.
+A watcher is a cursor. It reads pages of the events table or, when nearly up to date, of a short tail of the newest
+events that all watchers share. So a slow watcher costs nothing but its cursor, which expires when compaction passes it.
+Watchers of Revision read history instead, which is never compacted. Watchers of all kinds see neither Revisions nor
+unrecorded kinds.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from mizzen.stores.store import Event
 PAGE = 256
 TAIL = 256
 TAIL_BYTES = 4 << 20
-"""Of the events in the tail, which are held for as long as no others come."""
+"""Maximum bytes of events in the tail, which stay in memory until newer ones arrive."""
 
 
 class Feed:
-    """Lives in one event loop, which is what makes it free of locks."""
+    """Belongs to one event loop, so it needs no locks."""
 
     def __init__(self, readers: Readers, *, head: int, horizon: int, newest: dict[str, int]) -> None:
         self._readers = readers
@@ -37,19 +37,21 @@ class Feed:
         self._horizon = horizon
         self._newest = newest
         self._oldest_known = horizon
-        """Of a kind that is not in `newest`, the last change may be as late as this."""
+        """Upper bound of the last change for kinds that are not in `newest`."""
         self._tail: deque[Event] = deque()
         self._tail_bytes = 0
         self._newest_told = head
-        """Up to here, those who watch all kinds may have something to read."""
+        """Up to this version, watchers of all kinds may have something to read."""
         self._unseen = 0
-        """Up to here, changes of any kind may have been made by somebody else."""
+        """Up to this version, a writer other than this store may have made changes of any kind."""
         self._waiting: dict[asyncio.Future[int], str | None] = {}
         self._closed = False
 
     def publish(self, events: Sequence[Event], horizon: int, recorded: int) -> None:
-        """These were committed, in this order and nothing between them. What is missing before them is in the table.
-        `recorded`: the version of the last of them that history has an entry of, or 0."""
+        """Announces committed events, in order and without gaps between them. Earlier missing ones are in the table.
+
+        `recorded`: the version of the last of them with a history entry, or 0.
+        """
         before = self._head
         first = _version(events[0])
         foreign = first != before + 1
@@ -78,11 +80,11 @@ class Feed:
     async def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
         if not re.fullmatch(r"[0-9]{1,18}", since):
             raise BadRequest(f"{since!r} is no resource version to watch from")
-        # The first page is of the table, which alone knows whether `since` ever was and is still kept.
+        # The first page comes from the table: only it knows whether `since` ever existed and is still kept.
         page = await self._from_table(kind, int(since))
         while True:
             cursor, left = page.upto, deque(page.events)
-            del page  # what was taken is not held for a reader who takes the next one late
+            del page  # do not hold these events in memory while a slow reader waits
             while left:
                 if self._closed:
                     return
@@ -93,7 +95,7 @@ class Feed:
                         cursor = max(cursor, await self._news(kind))
                     break
                 except TimeoutError:
-                    if self._newest_of(kind) <= cursor:  # else there was news at the last moment
+                    if self._newest_of(kind) <= cursor:  # otherwise a change came at the last moment
                         cursor = max(cursor, self._head)
                         yield Event("BOOKMARK", Resource(kind or "", Meta("", resource_version=str(cursor))))
             if self._closed:
@@ -110,7 +112,7 @@ class Feed:
 
     async def _next(self, kind: str | None, cursor: int) -> Page:
         if self._newest_of(kind) <= cursor:
-            # Nothing for this watcher, however much else happened: compaction has not passed it.
+            # Nothing for this watcher, whatever else happened: compaction has not passed it.
             return Page((), max(cursor, self._head))
         if kind == revisions.KIND:
             return await self._from_table(kind, cursor)
@@ -138,11 +140,11 @@ class Feed:
         return await self._readers.run(lambda connection: read_ops.events(connection, kind, cursor, PAGE))
 
     async def _news(self, kind: str | None) -> int:
-        """Wait for a change of this kind. Returns a version up to which there was none.
+        """Waits for a change of this kind. Returns a version up to which there was none.
 
-        Without that, a watcher of a quiet kind would be expired by what happens to the others.
+        Without that version, changes of other kinds would expire a watcher of a quiet kind.
         """
-        # Nothing is awaited between asking for the newest and waiting here, so no wake-up falls between.
+        # There is no await between reading the newest version and waiting here, so no wake-up is missed.
         if self._closed:
             return self._head
         waiter: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -1,6 +1,6 @@
-"""What each write of a SQLite store means: object, event, revision and what it is found by, changed together.
+"""Write operations of a SQLite store: object, event, revision and index rows change together.
 
-Runs inside a transaction that somebody else begins and ends; raising leaves it to them to take back what was begun.
+They run inside a transaction that the caller begins and ends. If one raises, the caller rolls back.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mizzen.stores.store import Event, Guard
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the caller is told, and what watchers are; no event when nothing changed."""
+    """The result for the caller and the event for watchers; no event if nothing changed."""
 
     resource: Resource | None
     event: Event | None = None
     recorded: bool = False
-    """History has an entry of it."""
+    """Whether history has an entry for it."""
 
 
 class Ledger:
@@ -103,8 +103,8 @@ class Ledger:
         return Outcome(event.resource if old.meta.finalizers else None, event, recorded=recorded)
 
     def compact(self, keep: int) -> int:
-        """Drop all but the newest `keep` events. Returns the horizon."""
-        # Not simply rv - keep: a store that is opened again with a larger `keep` does not get old events back.
+        """Drops all but the newest `keep` events. Returns the horizon."""
+        # Not simply rv - keep: reopening a store with a larger `keep` does not bring old events back.
         [(horizon,)] = self._connection.execute(
             "UPDATE state SET horizon = max(horizon, rv - ?) RETURNING horizon", (keep,)
         ).fetchall()
@@ -121,7 +121,7 @@ class Ledger:
         before: Mapping[str, Any] | None,
         after: Mapping[str, Any] | None,
     ) -> bool:
-        """False: nobody keeps the history of such objects."""
+        """Writes a history entry. Returns False for kinds without history."""
         if resource.kind in catalog.UNRECORDED:
             return False
         revisions.record(self._connection, resource, action, by, time, before=before, after=after)
@@ -132,7 +132,7 @@ class Ledger:
             guard(Present(self._connection))
 
     def _current(self, new: Resource) -> Resource:
-        """The stored object, if `new` was made from it."""
+        """Returns the stored object if `new` is based on its current version."""
         old = self._found(new.ref)
         if new.meta.uid not in ("", old.meta.uid):
             raise Conflict(f"{new.ref} was deleted and made anew since it was read", hint="read it again")
@@ -151,7 +151,7 @@ class Ledger:
         return codec.find(self._connection, ref)
 
     def _write(self, type_: Literal["ADDED", "MODIFIED", "DELETED"], old: Resource | None, new: Resource) -> Event:
-        """Give `new` the next resource version and keep it (or remove it), with its event and what it is found by."""
+        """Assigns the next resource version and stores (or removes) `new`, with its event and index rows."""
         [(rv,)] = self._connection.execute("UPDATE state SET rv = rv + 1 RETURNING rv").fetchall()
         new = replace(new, meta=replace(new.meta, resource_version=str(rv)))
         key = (new.kind, new.meta.namespace, new.meta.name)
@@ -171,7 +171,7 @@ class Ledger:
         traits = None if old is None else indexes.selectors_before(before, after)
         written = None if traits is None else indexes.encode(traits)
         self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, written))
-        # Read back rather than handed on: what the caller gave stays the caller's, to change as they like.
+        # Decode again instead of passing `new` on: the caller may change its own object later.
         return Event(type_, codec.decode(body), len(body), traits)
 
 
@@ -184,6 +184,6 @@ def _check_kind(kind: str) -> None:
 
 
 def _writable(meta: Meta) -> dict[str, Any]:
-    """The part of metadata that callers may change."""
+    """Returns the part of metadata that callers may change."""
     wire = meta.wire()
     return {key: wire.get(key) for key in ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")}

@@ -1,7 +1,7 @@
-"""The one thread that writes. What queues up while a transaction runs is committed together in the next one.
+"""The only writer thread. Writes that queue up during a transaction are committed together in the next one.
 
-Each write has its own savepoint, so a refused one leaves its neighbours alone. Nobody is answered before COMMIT
-returned; when it fails, everybody in that transaction is told so.
+Each write has its own savepoint, so a rejected one does not affect the others. No caller gets a result before COMMIT
+returned; if it fails, every caller in that transaction gets the error.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mizzen.stores.store import Event
 T = TypeVar("T")
 
 BATCH = 256
-"""Most writes in one transaction: bounds how long the first of them waits for the last."""
+"""Maximum writes in one transaction: bounds how long the first waits for the last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class _Failed:
 
 
 class Writer:
-    """Owns `connection` from here on. Used from the event loop it was made in."""
+    """Owns `connection`. Use it only from the event loop it was created in."""
 
     def __init__(
         self,
@@ -49,9 +49,10 @@ class Writer:
         publish: Callable[[Sequence[Event], int, int], None],
         room: Callable[[], None] = lambda: None,
     ) -> None:
-        """`publish(events, horizon, recorded)` is called in the event loop for each commit, before its writers are
-        answered; `recorded` is the version of the last change that history has an entry of, or 0. `room` raises when
-        nothing may be added."""
+        """`publish(events, horizon, recorded)` is called in the event loop per commit, before its callers get results.
+
+        `recorded` is the version of the last change with a history entry, or 0. `room` raises if nothing may be added.
+        """
         self._connection = connection
         self._ledger = ledger
         self._keep_events = keep_events
@@ -70,11 +71,11 @@ class Writer:
         *,
         adds: bool = False,
     ) -> T:
-        """Done and durable when this returns. Cancelling the caller does not take the write back.
+        """The write is durable when this returns. Canceling the caller does not undo it.
 
-        `work` runs in the writing thread; raising refuses it. `then` is called in the event loop with what it returned,
-        in the order of the writes and before anybody is answered: for what is kept in memory as well. What `adds` is
-        refused while the disk is nearly full; the rest of it is for what goes, and for the audit.
+        `work` runs in the writer thread; if it raises, the write is rejected. `then` is called in the event loop with
+        its result, in write order and before any caller gets a result: use it to update copies in memory. A write that
+        `adds` is rejected while the disk is nearly full; the remaining space is for deletions and the audit log.
         """
         if self._closed:
             raise Unavailable("the store is closed")
@@ -85,7 +86,7 @@ class Writer:
         return await reply
 
     async def close(self) -> None:
-        """Finish what was asked for, then stop."""
+        """Finishes pending writes, then stops."""
         self._closed = True
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
@@ -93,19 +94,19 @@ class Writer:
     def _run(self) -> None:
         while batch := self._next_batch():
             results, horizon = self._commit(batch)
-            # The loop may have ended without closing the store; then nobody is left to be told.
+            # The loop may have ended without closing the store; then no caller is left to notify.
             with contextlib.suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._deliver, batch, results, horizon)
         self._connection.close()
 
     def _next_batch(self) -> list[_Job]:
-        """Wait for a job and take what else is there. Empty: the end."""
+        """Waits for a job and takes all others in the queue. An empty list means the end."""
         batch: list[_Job] = []
         while len(batch) < BATCH and not (batch and self._jobs.empty()):
             job = self._jobs.get()
             if job is None:
                 if batch:
-                    self._jobs.put(None)  # for the next round: nothing comes after it
+                    self._jobs.put(None)  # for the next round; nothing follows it
                 break
             batch.append(job)
         return batch
@@ -117,9 +118,9 @@ class Writer:
             changed = any(isinstance(result, Outcome) and result.event for result in results)
             horizon = self._ledger.compact(self._keep_events) if changed else 0
             self._connection.execute("COMMIT")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the callers must hear of it and the thread go on
+        except Exception as error:  # noqa: BLE001 - callers must get any error, and the thread must continue
             if self._connection.in_transaction:
-                with contextlib.suppress(sqlite3.Error):  # the next BEGIN will say so
+                with contextlib.suppress(sqlite3.Error):  # the next BEGIN will report it
                     self._connection.execute("ROLLBACK")
             return [_Failed(_failure(error)) for _ in batch], 0
         return results, horizon
@@ -129,7 +130,7 @@ class Writer:
         try:
             result: object = job.work(self._connection)
         except Exception as error:
-            if not self._connection.in_transaction:  # a full disk makes SQLite take the whole transaction back
+            if not self._connection.in_transaction:  # on a full disk SQLite rolls back the whole transaction
                 raise
             self._connection.execute("ROLLBACK TO attempt")
             result = _Failed(_failure(error))

@@ -167,7 +167,7 @@ class Process:
             self._terminate(grace)
 
     def _learn(self, spec: ProcessSpec) -> None:
-        """Stores the current `varying` values and secrets for the next start. Starts now if only secrets were missing."""
+        """Stores `varying` values and secrets for the next start. Starts now if only secrets were missing."""
         if spec.varying != self.spec.varying:
             self.spec = replace(self.spec, varying=spec.varying)
             self._save()  # also for the next supervisor, which may start it before a client applies it again

@@ -40,7 +40,7 @@ def resource_usage(pid: int) -> tuple[str, float, int] | None:
     All come from one read, so they belong to one process. None if there is no such process or no /proc.
     """
     try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # called often, for many: a file object costs 3 times that
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # called often: a file object costs 3 times as much
     except OSError:
         return None
     try:

@@ -349,7 +349,8 @@ from mizzen.graph.table_types import RecordLimits
 from mizzen.selection.records.writer import RecordLog
 from mizzen.selection.records.record import encode_record
 
-log = RecordLog(Path(sys.argv[1]), int(sys.argv[2]), RecordLimits(uid="u", max_bytes=64 << 20, max_seconds=86400.0), wall=time.time)
+limits = RecordLimits(uid="u", max_bytes=64 << 20, max_seconds=86400.0)
+log = RecordLog(Path(sys.argv[1]), int(sys.argv[2]), limits, wall=time.time)
 for place in range(10_000_000):
     id_ = log.reserve()
     log.write(id_, encode_record(place, [], []), b"", b"x" * (place % 100))
