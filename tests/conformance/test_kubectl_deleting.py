@@ -41,7 +41,7 @@ def test_what_is_in_use_is_only_deleted_in_the_foreground(kubectl: Kubectl) -> N
 def test_nothing_is_orphaned(kubectl: Kubectl) -> None:
     kubectl("create", "-f", "-", sent=model("iris"))
     refused = kubectl("delete", "model", "iris", "--cascade=orphan", code=1).err
-    assert "nothing of ours lives on without its owner" in refused
+    assert "objects are deleted with their owner" in refused
     assert kubectl("get", "models", "-o", "name").out == "model.mizzen.dev/iris\n"
 
 

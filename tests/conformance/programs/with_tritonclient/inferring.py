@@ -113,6 +113,6 @@ def faults(_namespace: str) -> None:
         outputs = [triton.InferRequestedOutput("other")]
         assert "'other' is not one of" in refused(400, server.infer, "iris", [rows()], outputs=outputs)
         classes = [triton.InferRequestedOutput("predict_proba", class_count=2)]
-        assert "is not offered" in refused(400, server.infer, "iris", [rows()], outputs=classes)
+        assert "is not supported" in refused(400, server.infer, "iris", [rows()], outputs=classes)
         odd = tensor("input", np.array([[1.0, 2.0, np.nan, 4.0]]), "FP64")
         assert "holds NaN" in refused(400, server.infer, "iris", [odd])
