@@ -284,7 +284,8 @@ class Queue:
     def update(self, server: Server) -> None:
         """The same served version has other addresses or limits."""
         before = self.server.addresses
-        if before and server.addresses and set(before).isdisjoint(server.addresses):
+        # A server that is asleep keeps its cache; one that was scaled to zero by hand does not.
+        if before and set(before).isdisjoint(server.addresses) and (server.addresses or not server.wakes):
             self.epoch += 1
         self._backlog.limit_batches(server)
         if server.addresses and not before:  # a replica will be ready soon

@@ -316,3 +316,17 @@ def test_what_was_asked_before_processes_changed_is_neither_kept_nor_joined() ->
     assert token(first) == f"{old.token} 1"
     assert {token(second), token(third), token(ask())} == {f"{new.token} 1"}
     world.close()
+
+
+def test_a_server_that_was_stopped_and_started_answers_nothing_from_before() -> None:
+    life = Life()
+    life.begin(size=SIZES[-1])
+    life.promote(current=2, prod=1)
+    question = {"url": b"/v2/models/m/infer", "value": 0, "timeout": 30, "named": False}
+    life.ask(**question)
+    life.finish()
+    life.replace(name="b", replicas=0)
+    life.replace(name="b", replicas=1)
+    life.ask(**question)
+    life.answers_are_true()
+    life.teardown()
