@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from mizzen.graph.compile.plans import graph_mark
 from mizzen.graph.table_types import Graph, Plan, Route, Server, Service, Table
 from mizzen.protocol.gateway_files import table_acks
 from mizzen.protocol.gateway_files.table_acks import TableAck
+from tests.support import pids
 
 
 class World:
@@ -75,10 +74,8 @@ def test_it_is_reached_when_every_living_gateway_has_a_table_with_it(world: Worl
 
 
 def test_a_dead_gateway_is_not_waited_for(world: World) -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
     world.publish(10, "old")
-    world.take("gateway-0", 10, pid=child.pid)
+    world.take("gateway-0", 10, pid=pids.DEAD)
     world.publish(12, "new")
     assert world.over("old")
 

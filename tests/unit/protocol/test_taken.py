@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 from mizzen.protocol.gateway_files import status_files, table_acks
 from mizzen.protocol.gateway_files.table_acks import TableAck
+from tests.support import pids
 
 
 def test_of_each_gateway_the_last_one_it_wrote(tmp_path: Path) -> None:
@@ -25,9 +24,7 @@ def test_of_each_gateway_the_last_one_it_wrote(tmp_path: Path) -> None:
 
 
 def test_who_is_dead_or_wrote_nonsense_does_not_count(tmp_path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    table_acks.write(tmp_path, TableAck("gateway-0", child.pid, 5))
+    table_acks.write(tmp_path, TableAck("gateway-0", pids.DEAD, 5))
     (tmp_path / "gateway-1.json").write_bytes(b"{")
     table_acks.write(tmp_path, TableAck("gateway-2", os.getpid(), 4))
     assert [each.gateway for each in table_acks.list_alive(tmp_path)] == ["gateway-2"]
