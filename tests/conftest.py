@@ -5,12 +5,14 @@ import gc
 import importlib
 import itertools
 import os
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
+from tests.support import run_folder
 from tests.support.examples import examples
 
 # How long an example takes says how busy the machine is, and nothing of what is tested.
@@ -20,6 +22,8 @@ settings.load_profile("patient")
 # Five seconds, where nobody says otherwise, are not enough for an answer on a machine that does much else.
 for part in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
+
+FOLDER = pytest.StashKey[Path]()
 
 SLOW = {
     "tests/scenario/test_usage.py": 40,
@@ -98,3 +102,27 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: to look through it for garbage takes a tenth of the time."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # xdist's workers inherit the folder of the run
+        config.stash[FOLDER] = run_folder.create()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """After xdist has stopped its workers: no process and no file of a green run stays."""
+    result = yield
+    folder = session.config.stash.get(FOLDER, None)
+    if folder is None:
+        return result
+    report = session.config.get_terminal_writer()
+    for process in run_folder.end_processes(folder):
+        report.line(f"The tests left a process behind, which was killed: {process}", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        run_folder.remove(folder)
+    else:
+        report.line(f"The files of this run are in {folder}")
+    return result

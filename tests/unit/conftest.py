@@ -1,4 +1,4 @@
-"""Unit tests open no socket and start no process: an audit hook refuses both. Such a test belongs to tests/component."""
+"""Unit tests open no socket and start no process, which an audit hook enforces. Others belong to tests/component."""
 
 from __future__ import annotations
 
