@@ -54,7 +54,7 @@ run: setup ## Start a plane with a demo model, in the foreground (PORT=0 picks f
 test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest; JOBS=n runs n at once)
 	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -n $(JOBS) --dist worksteal $(ARGS)
 
-test-properties: setup ## Run the tests of properties with all their examples (`make test` tries a fifth of them)
+test-properties: setup ## Run the property tests with all examples, as CI does (`make test` tries a fifth of them)
 	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
 
 test-faults: setup ## Run the tests that kill processes under load
