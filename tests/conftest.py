@@ -5,7 +5,7 @@ import gc
 import importlib
 import itertools
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import settings
 
 from tests.support import run_folder
 from tests.support.examples import examples
+from tests.support.golden import Golden
 
 # How long an example takes says how busy the machine is, and nothing of what is tested.
 settings.register_profile("patient", deadline=None, max_examples=examples())
@@ -126,3 +127,17 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     else:
         report.line(f"The files of this run are in {folder}")
     return result
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the texts in tests/golden; without -n")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Iterator[Golden]:
+    """The expected texts of this test, of the surface that its folder in the tier is named after."""
+    surface, *folders = request.path.relative_to(Path(__file__).parent).with_suffix("").parts[1:]
+    name = f"{'/'.join(folders)}::{request.node.name}"
+    golden = Golden(surface, name, update=request.config.getoption("update_golden"))
+    yield golden
+    golden.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ REFUSED = frozenset({
 LIBRARIES = frozenset({"lscpu"})
 """Programs that third-party libraries start: joblib counts the cores of the machine with it."""
 
+FOLDER = Path(__file__).parent
 running: list[str] = []
 """The unit test that runs in this process, if any."""
 
@@ -33,7 +35,9 @@ sys.addaudithook(refuse)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    running.append(item.nodeid)
+    """Pytest asks this for the tests of all folders."""
+    if item.path.is_relative_to(FOLDER):
+        running.append(item.nodeid)
     try:
         return (yield)
     finally:
