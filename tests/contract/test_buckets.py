@@ -17,8 +17,8 @@ from mizzen.blobs.disk_room import Room
 from mizzen.blobs.ingest import buckets
 from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.errors import Invalid, NoRoom, NotFound, Unavailable
+from tests.support.blobs.contents import tree
 from tests.support.seaweed import BUCKET, Seaweed, seaweed
-from tests.unit.blobs.contents import tree
 
 FILES = {
     "train.csv": b"1,2,3\n",

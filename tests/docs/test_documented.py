@@ -28,7 +28,7 @@ from mizzen.kinds.schema import conditions
 from mizzen.kinds.schema.resource import Part
 from mizzen.server.monitor.routes import is_for_browsers
 from mizzen.settings import Settings
-from tests.unit.server.harness import serving
+from tests.support.server.harness import serving
 from tools.reference import markdown
 from tools.reference.errors import GATEWAY
 

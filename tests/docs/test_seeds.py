@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import planes
+from tests.support.cli import command
 from tests.support.planes import TestPlane
-from tests.unit.cli import command
 
 ROOT = Path(__file__).resolve().parents[2]
 SEEDS = ROOT / "examples" / "seeds"

@@ -17,7 +17,7 @@ from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
 from tests.ml import making
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 FRAME = pd.DataFrame({"age": [30.0, 40.0], "city": ["Rome", "Oslo"]})
 

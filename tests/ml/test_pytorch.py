@@ -15,7 +15,7 @@ from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadError
 from mizzen.runtime.signature import TensorSpec
 from tests.ml import making
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 DECLARED: dict[str, Any] = {
     "inputs": (TensorSpec("rows", "FP32", (-1, 4)),),

@@ -16,7 +16,7 @@ from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
 from tests.ml import making
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 
 def load(folder: Path, *, trusted: bool = True, **declared: Any) -> LoadedModel:

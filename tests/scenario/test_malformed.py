@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from tests.support import malformed, planes
 from tests.support.examples import examples
+from tests.support.gateway.harness import Client, Response
 from tests.support.malformed import V1, V2, Sent
-from tests.unit.gateway.harness import Client, Response
 
 MODEL = '''
 """Adds up the values of each row, and notes each call as a byte in a file."""

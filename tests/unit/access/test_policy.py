@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.access.policy import ANONYMOUS, Actor, Binding, Target, Verb, authorize, resolve_scope
-from tests.unit.access.reference import may
+from tests.support.access.reference import may
 
 VERBS: tuple[Verb, ...] = get_args(Verb)
 ADMIN = Actor("ann", admin=True)

@@ -26,7 +26,7 @@ from mizzen.errors import BadRequest, Conflict, Expired, NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores.sqlite import schema
 from tests.contract.stores import open_sqlite
-from tests.unit.backups.folders import KEYS, TAKEN, Quiet, backup, data_dir, names, objects, restore, version
+from tests.support.backups.folders import KEYS, TAKEN, Quiet, backup, data_dir, names, objects, restore, version
 
 
 @pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tgz"])

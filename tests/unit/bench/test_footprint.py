@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
-from bench import footprint, run
+from bench import footprint
 
 
 def started(what: str, cpu: float, mb: float) -> footprint.Started:
@@ -37,11 +36,3 @@ def test_verdicts(cpu: float, mb: float, met: bool) -> None:
     assert len(lines) == 5
     assert {line.startswith("met ") for line in lines} == {met}
     assert all(line.startswith(("met ", "NOT MET ")) for line in lines)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_bare_process_and_a_runtime_are_measured_when_they_are_ready(tmp_path: Path) -> None:
-    model = run.train(tmp_path)
-    for seen in (footprint.bare(model), footprint.runtime(tmp_path, model)):
-        assert seen.cpu_seconds > 0.05
-        assert seen.rss_mb >= seen.pss_mb > 20

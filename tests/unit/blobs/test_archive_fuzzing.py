@@ -15,8 +15,8 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.ingest.intake import path_fault
 from mizzen.blobs.limits import Limits
 from mizzen.errors import BadRequest, Invalid, TooLarge
+from tests.support.blobs.packing import FILES, member, outside, tarred, unpack, unpack_unstored, zipped
 from tests.support.examples import examples
-from tests.unit.blobs.packing import FILES, member, outside, tarred, unpack, unpack_unstored, zipped
 
 SMALL = Limits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
 

@@ -38,9 +38,9 @@ from mizzen.reconcile.loop import Loop
 from mizzen.stores.lookup import Lookup
 from mizzen.stores.records.protocol import Principal
 from mizzen.stores.sqlite.store import SqliteStore
+from tests.support.controllers.objects import NOBODY, NOW, model, version
 from tests.support.examples import examples
 from tests.unit.controllers.engine import ScriptedEngine
-from tests.unit.controllers.objects import NOBODY, NOW, model, version
 
 OWN = ("Model", "ModelVersion", "InferenceModel", "MLGraph", "TrainingJob", "Monitor", "Workload")
 BAD: dict[str, Any] = {

@@ -26,11 +26,11 @@ from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store
+from tests.support.controllers.objects import NOW, inference_model, model, version
 from tests.support.examples import examples
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import MemoryStore
 from tests.unit.controllers.engine import ScriptedEngine
-from tests.unit.controllers.objects import NOW, inference_model, model, version
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
 
 NAMES = ("a", "b")
 VERSIONS = ("1", "2", "3")

@@ -17,8 +17,18 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers.graphs import after, conditions, container, custom, decide, graph, reasons, running, status
-from tests.unit.controllers.objects import NOW, inference_model, model, ready
+from tests.support.controllers.graphs import (
+    after,
+    conditions,
+    container,
+    custom,
+    decide,
+    graph,
+    reasons,
+    running,
+    status,
+)
+from tests.support.controllers.objects import NOW, inference_model, model, ready
 from tests.unit.kinds.graphs import dag, node
 
 ONE = dag(node("c", implementation={"name": "c"}), custom=custom(container()))

@@ -18,12 +18,12 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store
+from tests.support.controllers.graphs import container, custom
+from tests.support.controllers.objects import NOW, inference_model, model, ready
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import MemoryStore
 from tests.unit.controllers.engine import ScriptedEngine
-from tests.unit.controllers.graphs import container, custom
-from tests.unit.controllers.objects import NOW, inference_model, model, ready
 from tests.unit.kinds.graphs import dag, node
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
 
 G = Ref("MLGraph", "g")
 

@@ -13,9 +13,9 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.recorder import EventNote
-from tests.unit.controllers.objects import NOW, inference_model, model, ready, version
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import CountingStore, MemoryStore
+from tests.support.controllers.objects import NOW, inference_model, model, ready, version
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import CountingStore, MemoryStore
 
 
 def decide(resource: Resource, *serving: Resource, versions: str = "12345", first: Resource | None = None) -> Decision:

@@ -16,9 +16,9 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.reconcile.controller import Decision
 from mizzen.showing import gate
-from tests.unit.controllers.objects import NOW, meta, model, version, workload
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
+from tests.support.controllers.objects import NOW, meta, model, version, workload
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import MemoryStore
 
 INSTALLED = frozenset({"tensorboard"})
 DATA = Path("/data")

@@ -19,9 +19,9 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadSpec
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers.objects import DIGEST, NOW, inference_model, model, ready, replica, version, workload
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
+from tests.support.controllers.objects import DIGEST, NOW, inference_model, model, ready, replica, version, workload
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import MemoryStore
 
 URL = "http://127.0.0.1:8471"
 

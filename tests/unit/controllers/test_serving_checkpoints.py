@@ -19,8 +19,8 @@ from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision
 from mizzen.runs.checkpoints import Checkpoint, CheckpointStore
 from mizzen.runs.records import File
-from tests.unit.controllers.objects import DIGEST, NOW, inference_model, version, workload
-from tests.unit.reconcile.memory import MemoryStore
+from tests.support.controllers.objects import DIGEST, NOW, inference_model, version, workload
+from tests.support.reconcile.memory import MemoryStore
 
 URL = "http://127.0.0.1:8471"
 SAVED_DIGEST = "sha256:" + "a" * 64

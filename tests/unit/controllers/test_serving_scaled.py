@@ -16,7 +16,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers.objects import NOW, inference_model, ready, version, workload
+from tests.support.controllers.objects import NOW, inference_model, ready, version, workload
 
 SCALE = {"minReplicas": 0, "maxReplicas": 5}
 AFTER_A_WHILE = "no requests for 300 s"

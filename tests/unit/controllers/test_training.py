@@ -14,9 +14,9 @@ from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.workload import WorkloadSpec
 from mizzen.reconcile.controller import Decision
-from tests.unit.controllers import jobs
-from tests.unit.controllers.jobs import Set, running
-from tests.unit.controllers.objects import DIGEST, NOW, meta
+from tests.support.controllers import jobs
+from tests.support.controllers.jobs import Set, running
+from tests.support.controllers.objects import DIGEST, NOW, meta
 
 
 def test_what_a_job_is_given_is_written_down_before_anything_starts() -> None:

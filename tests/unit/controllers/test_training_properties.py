@@ -15,9 +15,9 @@ from mizzen.controllers.training.facts import SavedCheckpoints, TrainingFacts
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import TrainingJobStatus
+from tests.support.controllers import jobs
+from tests.support.controllers.objects import NOW
 from tests.support.examples import examples
-from tests.unit.controllers import jobs
-from tests.unit.controllers.objects import NOW
 
 SPECS = st.fixed_dictionaries(
     {

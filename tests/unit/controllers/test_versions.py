@@ -7,9 +7,9 @@ import pytest
 from mizzen.controllers.versions import VersionFacts, Versions
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Ref, Resource
-from tests.unit.controllers.objects import NOW, inference_model, ready, version
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import CountingStore, MemoryStore
+from tests.support.controllers.objects import NOW, inference_model, ready, version
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import CountingStore, MemoryStore
 
 
 def known(status: str, reason: str) -> Resource:

@@ -10,10 +10,10 @@ from mizzen.errors import Invalid
 from mizzen.kinds.schema.resource import ENGINE_FINALIZER, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision
+from tests.support.controllers.objects import NOW, replica, workload
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import MemoryStore
 from tests.unit.controllers.engine import ScriptedEngine
-from tests.unit.controllers.objects import NOW, replica, workload
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
 
 
 def decide(facts: WorkloadFacts) -> Decision:

@@ -1,23 +1,17 @@
 from __future__ import annotations
 
-import asyncio
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mizzen.blobs.file_store import FileBlobs
-from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.process_specs import WorkloadPaths, memory_of, process_of, retry_after, status_of, threads_of
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, WorkloadSpec
 from mizzen.runtime.limits import memory
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
-from tests.contract.engines import GIVES_UP, SERVES, observed, ready, states, workload
-from tests.support.supervised import Supervised, supervised
 
 
 def spec(**resources: Any) -> WorkloadSpec:
@@ -67,25 +61,3 @@ def test_an_end_for_want_of_memory_is_told_as_such(tmp_path: Path) -> None:
 
 def test_what_gave_up_is_tried_again_ever_more_rarely() -> None:
     assert [retry_after(attempt) for attempt in (0, 1, 2, 9, 5000)] == [60, 120, 240, 3600, 3600]
-
-
-def test_what_it_lacked_may_be_there_by_the_next_attempt(tmp_path: Path) -> None:
-    """A real process that gives up until a file is there, and an engine whose clock the test moves."""
-    needed, late = tmp_path / "needed", [0.0]
-    given = workload(f"import os, sys\nexec({SERVES!r} if os.path.exists({str(needed)!r}) else {GIVES_UP!r})")
-
-    async def story(plane: Supervised) -> None:
-        blobs = FileBlobs(plane.home.data_dir / "blobs")
-        engine = LocalEngine(plane.home, blobs, python=sys.executable, now=lambda: time.time() + late[0])
-        try:
-            await observed(engine, given, lambda seen: states(seen) == {"failed"})
-            needed.touch()
-            assert states(await engine.apply(given)) == {"failed"}, "not at once"
-            late[0] = retry_after(0)
-            await ready(engine, given)
-        finally:
-            await engine.close()
-
-    with supervised(tmp_path / "d") as plane:
-        plane.start()
-        asyncio.run(story(plane))

@@ -11,7 +11,7 @@ from mizzen.graph import table_types
 from mizzen.graph.compile.table import compile_table
 from mizzen.graph.table_types import ConstantOutput, Plan, Route, Server, Table
 from mizzen.kinds.schema.resource import Resource
-from tests.unit.controllers.objects import inference_model, model, workload
+from tests.support.controllers.objects import inference_model, model, workload
 
 
 def compiled(*resources: Resource) -> Table:

@@ -18,7 +18,7 @@ from mizzen.graph.table_types import Callee, Graph, InputTensor, Merging, Node, 
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
-from tests.unit.controllers.objects import inference_model, meta, model, workload
+from tests.support.controllers.objects import inference_model, meta, model, workload
 from tests.unit.kinds.graphs import dag, merged, node, routed
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -165,26 +163,3 @@ def _parts_in(annotation: Any) -> Iterator[type[Part]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _parts_in(argument)
-
-
-FIRST_USE = """
-import threading
-from concurrent.futures import ThreadPoolExecutor
-
-from mizzen.kinds import catalog
-
-assert not any(kind.spec.__pydantic_complete__ for kind in catalog.KINDS)
-start = threading.Barrier(8)
-
-def use(_):
-    start.wait()
-    return [len(kind.examine("it", {}).faults) for kind in catalog.KINDS]
-
-with ThreadPoolExecutor(8) as threads:
-    found = list(threads.map(use, range(8)))
-assert found == found[:1] * 8 and any(found[0]), found
-"""
-
-
-def test_kinds_are_built_when_first_used_by_whichever_threads() -> None:
-    subprocess.run([sys.executable, "-c", FIRST_USE], check=True)

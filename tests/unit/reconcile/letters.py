@@ -13,8 +13,8 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.controller import Decision, Presence, find, find_owners
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.store import Store, Where
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import MemoryStore
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import MemoryStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -21,7 +21,7 @@ from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Decision
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Store, Where
-from tests.unit.reconcile.memory import MemoryStore
+from tests.support.reconcile.memory import MemoryStore
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 OWNER = Ref("InferenceModel", "iris")

@@ -14,8 +14,8 @@ from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Meta, Ref, Resource
 from mizzen.reconcile.controller import Presence
 from mizzen.reconcile.loop import ControllerBacklog, Loop
 from mizzen.stores.store import Store
+from tests.support.reconcile.memory import MemoryStore
 from tests.unit.reconcile.letters import NOW, LetterFacts, Letters, Present, in_virtual_time, model, running, workloads
-from tests.unit.reconcile.memory import MemoryStore
 
 LONG = 1000.0
 

@@ -17,8 +17,8 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.loop import Loop
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Event, Listing, Where
+from tests.support.reconcile.memory import EVERYTHING, MemoryStore
 from tests.unit.reconcile.letters import NOW, Letters, Present, in_virtual_time, model, running
-from tests.unit.reconcile.memory import EVERYTHING, MemoryStore
 
 
 def test_a_watched_object_that_tells_nothing_does_not_end_the_watch(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from mizzen.kinds.schema.resource import Ref
 from mizzen.reconcile.queue import LONGEST_DELAY, SHORTEST_DELAY, KeyedQueue, LoopTimer
 from tests.support.examples import examples
-from tests.unit.reconcile import virtual
+from tests.support.reconcile import virtual
 
 KEYS = tuple(Ref("Model", name) for name in "abcd")
 A, B, C, _ = KEYS

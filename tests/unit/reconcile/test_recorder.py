@@ -10,8 +10,8 @@ from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, Status
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import Decision
 from mizzen.reconcile.recorder import EventNote, find_condition_changes
-from tests.unit.reconcile import virtual
-from tests.unit.reconcile.memory import TIME, MemoryStore
+from tests.support.reconcile import virtual
+from tests.support.reconcile.memory import TIME, MemoryStore
 from tests.unit.reconcile.test_apply import OWNER, child, facts, owner
 
 

@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 
 from mizzen.runtime.frameworks.model import LoadError
 from mizzen.runtime.signature import TensorSpec
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 ROWS, LABELS = load_iris(return_X_y=True)
 FRAME = pd.DataFrame(ROWS, columns=["a", "b", "c", "d"])

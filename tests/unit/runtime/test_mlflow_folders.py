@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 SKLEARN = """
 flavors:

@@ -14,7 +14,7 @@ from mizzen.protocol.frames import framing
 from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadError
 from mizzen.runtime.signature import TensorSpec
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 FLOAT, INT64, STRING, HALF = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING, TensorProto.FLOAT16
 

@@ -23,7 +23,7 @@ from mizzen.protocol.frames import framing
 from mizzen.runtime import batching
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
 from mizzen.runtime.signature import TensorSpec
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 FRAME = pd.DataFrame({
     "age": [20.0, 30.0, 40.0, 50.0, 60.0, 70.0] * 5,

@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from mizzen.runtime.frameworks.model import LoadError
-from tests.unit.runtime import asking
+from tests.support.runtime import asking
 
 ROWS = np.arange(12.0).reshape(6, 2) ** 2
 TARGETS = ROWS.sum(axis=1)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,32 +27,6 @@ def test_a_single_module_is_sent_as_its_file(tmp_path: Path) -> None:
     for what in ("double:predict", "double.py:predict"):
         with source.open_source(what, tmp_path) as found:
             assert found == source.Source((tmp_path / "double.py").resolve(), "python", "double:predict")
-
-
-@pytest.mark.parametrize("what", ["pkg.mod:Model", "pkg:Model"])
-def test_a_package_is_sent_so_that_it_can_be_imported(tmp_path: Path, what: str) -> None:
-    folder = tmp_path / "code"
-    write(
-        folder / "pkg",
-        mod_py="from pkg.near import VALUE\n\n\nclass Model:\n    value = VALUE\n",
-        near_py="VALUE = 7\n",
-    )
-    (folder / "pkg" / "__init__.py").write_text("from pkg.mod import Model\n" if what == "pkg:Model" else "")
-    (folder / "pkg" / "__pycache__").mkdir()
-    (folder / "pkg" / "__pycache__" / "mod.pyc").write_bytes(b"old")
-    (folder / "beside.txt").write_text("not part of the package")
-    with source.open_source(what, folder) as found:
-        assert (found.framework, found.entrypoint) == ("python", what)
-        assert [path.name for path in found.path.iterdir()] == ["pkg"]
-        assert not (found.path / "pkg" / "__pycache__").exists()
-        module = what.partition(":")[0]
-        code = f"import importlib; print(importlib.import_module('{module}').Model.value)"
-        run = subprocess.run(
-            [sys.executable, "-I", "-B", "-c", f"import sys; sys.path.insert(0, {str(found.path)!r}); {code}"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert run.stdout.strip() == "7"
-    assert not found.path.exists()
 
 
 def test_nothing_is_imported(tmp_path: Path) -> None:

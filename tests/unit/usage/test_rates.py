@@ -20,7 +20,7 @@ from mizzen.usage.rates import (
     compute_totals,
     sum_growths,
 )
-from tests.unit.usage.counted import counts, requests, served
+from tests.support.usage.counted import counts, requests, served
 
 KEY = ("default", "iris", "1")
 KNOWN = Inventory(

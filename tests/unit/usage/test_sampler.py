@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -13,12 +11,10 @@ from mizzen.protocol.gateway_files.counts import write
 from mizzen.supervisor.processes import procfs
 from mizzen.usage.history import COARSE_SECONDS, FINE_SECONDS
 from mizzen.usage.inventory import Inventory, ServedVersion, WorkloadRole
-from mizzen.usage.processes import SUPERVISOR, Processes
 from mizzen.usage.rates import ProcessUsage
 from mizzen.usage.sampler import NoUsage, Sampler
 from tests.support.planes import wait_until
-from tests.support.supervised import supervised
-from tests.unit.usage.counted import counts, requests, served
+from tests.support.usage.counted import counts, requests, served
 
 KEY = ("default", "iris", "1")
 KNOWN = Inventory(
@@ -99,39 +95,6 @@ def test_a_clock_that_is_put_back_makes_no_rates(tmp_path: Path) -> None:
 
 def test_where_nobody_looks_nothing_is_told() -> None:
     assert NoUsage().now().served == {}
-
-
-def test_processes_are_those_of_the_supervisor_from_one_to_the_next(tmp_path: Path) -> None:
-    async def look() -> None:
-        processes = Processes(running.home)
-        following = asyncio.create_task(processes.run())
-        try:
-            await until(lambda: processes.read_usage().keys() == {"one", SUPERVISOR})
-            one = processes.read_usage()["one"]
-            assert one.pid == running.running("one").pid
-            assert one.resident_bytes > 1_000_000
-            os.kill(one.pid, 9)
-            await until(lambda: processes.restarts().get("one") == 1 and processes.read_usage()["one"].pid != one.pid)
-        finally:
-            following.cancel()
-            await asyncio.wait({following})
-
-    async def until(holds: object) -> None:
-        assert callable(holds)
-        end = time.monotonic() + 30
-        while True:
-            try:
-                if holds():
-                    return
-            except KeyError:
-                pass
-            assert time.monotonic() < end
-            await asyncio.sleep(0.05)
-
-    with supervised(tmp_path / "data") as running:
-        running.start(running.spec("one"))
-        running.running("one")
-        asyncio.run(look())
 
 
 def test_what_a_process_uses_is_of_that_process() -> None:

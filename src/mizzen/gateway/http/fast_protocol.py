@@ -12,7 +12,7 @@ So heads of hot requests are remembered (`GatewayContext.heads`), and a request 
 head skips the parser and authorization. That saves a third of all work done here in Python. Known heads are dropped
 when the Table or access.json changes, and none is used after its token has expired.
 
-This module and `response_order` use private parts of uvicorn; tests/unit/gateway/test_uvicorn_contract.py lists them.
+This module and `response_order` use private parts of uvicorn; tests/unit/gateway/http/test_uvicorn_contract.py lists them.
 
 Hazard kept in mind: uvicorn's keep-alive timer costs as much as parsing a request. A check of all connections once a
 second replaces it.
