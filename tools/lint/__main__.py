@@ -11,7 +11,7 @@ from tools.lint.files import File, Finding, repository_files
 
 FILE_RULES = (*layout.RULES, *names.RULES, *words.RULES)
 """Each takes one file."""
-TREE_RULES = (layout.crowded_folders, imports.cycles)
+TREE_RULES = (layout.crowded_folders, names.shared_class_names, imports.cycles)
 """Each takes all files."""
 
 

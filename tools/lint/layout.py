@@ -1,4 +1,4 @@
-"""Rules about files and folders: sizes, names that say nothing, charters, tiers of tests, paths of one machine."""
+"""Rules about files, functions and folders: sizes, vague names, charters, tiers of tests, paths of one machine."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tools.lint.files import File, Finding
 
 LINES_WARNED = 400
 LINES_REFUSED = 600
+FUNCTION_LINES_REFUSED = 60
 MODULES_REFUSED = 13
 VAGUE_NAMES = frozenset({
     "util", "utils", "helper", "helpers", "common", "misc", "base", "manager", "managers",
@@ -26,6 +27,18 @@ def size(file: File) -> Iterator[Finding]:
         yield Finding(file.path, f"{lines} lines; {LINES_REFUSED} is the limit: split it by what it does")
     elif file.python and lines > LINES_WARNED:
         yield Finding(file.path, f"{lines} lines; over {LINES_WARNED} is a reason to split", warning=True)
+
+
+def function_size(file: File) -> Iterator[Finding]:
+    """Functions of the package that do not fit on a screen; the signature counts, decorators do not."""
+    if not file.module:
+        return
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            if lines > FUNCTION_LINES_REFUSED:
+                message = f"'{node.name}' has {lines} lines; {FUNCTION_LINES_REFUSED} is the limit: split it"
+                yield Finding(file.path, message, node.lineno)
 
 
 def vague_name(file: File) -> Iterator[Finding]:
@@ -92,6 +105,7 @@ def crowded_folders(files: Sequence[File]) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[File], Iterator[Finding]], ...] = (
     size,
+    function_size,
     vague_name,
     package_docstring,
     future_annotations,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 
 from tools.lint.files import File, Finding
 
@@ -35,6 +36,9 @@ ALLOWED = frozenset({
     "known", "pickled", "served", "stored",  # documented for plug-ins and users of the SDK
 })  # fmt: skip
 
+SHARED_CLASSES: dict[str, str] = {}
+"""Public class names that two modules may define, and why."""
+
 
 def module_name(file: File) -> Iterator[Finding]:
     if file.module and file.path.stem in MODULES:
@@ -59,6 +63,20 @@ def function_names(file: File) -> Iterator[Finding]:
             continue
         if is_participle(node.name.strip("_")) and node.name not in ALLOWED:
             yield Finding(file.path, f"'{node.name}' is a participle: functions are verbs", node.lineno)
+
+
+def shared_class_names(files: Sequence[File]) -> Iterator[Finding]:
+    """Public class names that two modules of the package define: one name has one meaning."""
+    places: dict[str, list[tuple[File, int]]] = defaultdict(list)
+    for file in files:
+        if file.module:
+            for node in ast.walk(file.tree):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places[node.name].append((file, node.lineno))
+    for name, ((first, _), *others) in places.items():
+        for file, line in others:
+            if file.path != first.path and name not in SHARED_CLASSES:
+                yield Finding(file.path, f"'{name}' is a class of {first.path}, too: rename the less central one", line)
 
 
 def is_participle(name: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from tools.lint import __main__ as lint
-from tools.lint import imports, layout, names
+from tools.lint import imports, layout, names, words
 from tools.lint.files import File
 
 GOOD = '"""What this promises."""\n\nfrom __future__ import annotations\n\nANSWER = 42\n'
@@ -130,14 +130,58 @@ def test_verbs_and_properties_are_allowed(code: str) -> None:
     assert list(names.function_names(module("a.py", code))) == []
 
 
+def test_one_public_class_name_has_one_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    sample = "class Sample:\n    pass\n"
+    files = [module("a.py", sample), module("b.py", f"import os\n{sample}"), module("c.py", sample)]
+    assert [str(finding).split(" is")[0] for finding in names.shared_class_names(files)] == [
+        "src/mizzen/b.py:2: 'Sample'",
+        "src/mizzen/c.py:1: 'Sample'",
+    ]
+    monkeypatch.setattr(names, "SHARED_CLASSES", {"Sample": "a reason"})
+    assert list(names.shared_class_names(files)) == []
+
+
+@pytest.mark.parametrize("code", ["class _Sample:\n    pass", "def f():\n    pass", "Sample = int"])
+def test_only_public_classes_of_the_package_must_differ(code: str) -> None:
+    assert list(names.shared_class_names([module("a.py", code), module("b.py", code)])) == []
+    public = "class Sample:\n    pass"
+    tests = [File(PurePosixPath("tests", name), public) for name in ("a.py", "b.py")]
+    assert list(names.shared_class_names([*tests, module("a.py", public)])) == []
+
+
+@pytest.mark.parametrize(("lines", "refused"), [(60, False), (61, True)])
+@pytest.mark.parametrize("start", ["def f(", "async def f("])
+def test_a_function_fits_on_a_screen(lines: int, refused: bool, start: str) -> None:
+    body = "    pass\n" * (lines - 4)
+    code = f"class A:\n  @staticmethod\n  {start}\n    a: int,\n  ):\n{body}    return\n"
+    assert [finding.line for finding in layout.function_size(module("a.py", code))] == [3] * refused
+    assert list(layout.function_size(File(PurePosixPath("tests/unit/a.py"), code))) == []
+
+
 @pytest.mark.parametrize(
-    ("line", "count"),
+    ("text", "lines"),
     [
-        ("The caller is told.", 1), ("Nobody, of late, is.", 2), ("'x' is no number.", 1),
-        ("It is no longer there.", 0), ("There is no such model.", 0),
+        ("The caller is told.", [1]), ("Nobody,\nof late, is.", [1, 2]), ("A line.\n'x' is no number.", [2]),
+        ("Of\nlate it is\n  no number.", [1, 2]), ("It is no longer there.", []), ("There is no such model.", []),
+        ("There\n  are no such models.", []), ("There were no more.", []), ("This is\nno more.", []),
     ],
 )  # fmt: skip
-def test_words_that_readers_stumble_over_are_refused(line: str, count: int) -> None:
-    assert len(messages("README.md", f"# Title\n\n{line}\n")) == count
-    assert len(messages("docs/reference/cli.md", f"{line}\n")) == count
-    assert messages("docs/critiques.md", f"{line}\n") == []
+def test_words_that_readers_stumble_over_are_refused(text: str, lines: list[int]) -> None:
+    for path in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/reference/cli.md", "docs/decisions/0001.md"):
+        assert sorted(finding.line for finding in words.plain_pages(File(PurePosixPath(path), text))) == lines
+    assert messages("examples/README.md", text) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ("raise ValueError('x is no number')", 1), ("a = f'{x} is no {y}'", 1), ("a = f'{x} told {y}'", 1),
+        ("a = ('The caller '\n     'is told')", 1), ("a = f(b={'c': 'nobody calls'})", 1),
+        ("a = f'{f(\"is no a\")}'", 1), ("a = 'told'", 0), ("a = {'whoever': 1}", 0), ("a = f'there is no {x}'", 0),
+        ("told = 1  # is told", 0), ("'The caller is told.'", 0), ("def f():\n    '''Who is told.'''", 0),
+        ("a = 1\n'''What is told.'''", 0),
+    ],
+)  # fmt: skip
+def test_texts_of_the_package_use_plain_words(code: str, count: int) -> None:
+    assert len(list(words.plain_texts(module("a.py", code)))) == count
+    assert list(words.plain_texts(File(PurePosixPath("tests/unit/a.py"), code))) == []
