@@ -9,11 +9,6 @@ from pathlib import Path
 from mizzen.blobs import model_formats
 
 
-def look(file: Path) -> str | None:
-    found = model_formats.look(file, file.name)
-    return found.framework if found else None
-
-
 def test_a_class_of_a_script_is_told_what_to_do(tmp_path: Path) -> None:
     script = "import pickle, sys\nclass Model:\n    pass\npickle.dump(Model(), open(sys.argv[1], 'wb'))\n"
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "m.pkl")], check=True)
