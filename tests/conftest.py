@@ -12,7 +12,7 @@ import pytest
 from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
-from tests.support import run_folder
+from tests.support import commands, run_folder
 from tests.support.examples import examples
 from tests.support.golden import Golden
 
@@ -118,6 +118,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
     folder = session.config.stash.get(FOLDER, None)
     if folder is None:
         return result
+    commands.close()
     report = session.config.get_terminal_writer()
     for process in run_folder.end_processes(folder):
         report.line(f"The tests left a process behind, which was killed: {process}", red=True)

@@ -10,6 +10,7 @@ connection to answer on and the command's stdin, stdout and stderr); it ends wit
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import json
@@ -26,6 +27,9 @@ from typing import IO, TypedDict
 
 ROOT = Path(__file__).resolve().parents[2]
 MESSAGE_BYTES = 1 << 17
+
+_at_exit = contextlib.ExitStack()
+atexit.register(_at_exit.close)
 
 
 class _Request(TypedDict):
@@ -94,8 +98,14 @@ def _helper() -> socket.socket:
         ours.close()
         helper.wait()
 
-    atexit.register(end)
+    _at_exit.callback(end)
     return ours
+
+
+def close() -> None:
+    """End the helper of this process, if it has one."""
+    _at_exit.close()
+    _helper.cache_clear()
 
 
 def _told(connection: socket.socket) -> str:
