@@ -14,6 +14,7 @@ tools/venv.sh "$venv" requirements/ml.txt
 now="$torch $(cat pyproject.toml)"
 [ "$(cat "$stamp" 2>/dev/null)" != "$now" ] || exit 0
 echo "Installing $torch and this checkout into $venv ..."
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || "$venv/bin/python" -m ensurepip >/dev/null
 "$venv/bin/python" -m pip install -qq --disable-pip-version-check "$torch" || {
     echo "Cannot install $torch, which needs a package registry; TORCH=... names another one." >&2
     exit 1
