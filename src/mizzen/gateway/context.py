@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.access.audit_sampling import AuditSampler
-from mizzen.gateway.access.authorizer import FORBIDDEN, PLANE, UNAUTHENTICATED, AccessDecision, Authorizer, Credentials
+from mizzen.gateway.access.authorizer import FORBIDDEN, PLANE, UNAUTHENTICATED, Authorizer, Credentials, RequestDecision
 from mizzen.gateway.access.rate_limits import LimitExceeded
 from mizzen.gateway.access.refusal_log import RefusalLog
 from mizzen.gateway.inference.endpoint import Endpoint
@@ -118,7 +118,7 @@ class GatewayContext:
         lines = head.rate_limit.header_lines(now) if excess is None else excess.header_lines
         return excess, head._replace(response_headers=head.response_headers + lines)
 
-    def note_refusal(self, asked: AuthRequest, decision: AccessDecision) -> None:
+    def note_refusal(self, asked: AuthRequest, decision: RequestDecision) -> None:
         """Write a refusal to the audit; other decisions are ignored."""
         if decision.code not in (UNAUTHENTICATED, FORBIDDEN):
             return
@@ -130,7 +130,7 @@ class GatewayContext:
 
     def note_foreign(self, asked: AuthRequest, reason: str) -> None:
         """Write to the audit that a request was refused for its origin, before authentication."""
-        self.note_refusal(asked, AccessDecision(FORBIDDEN, reason, ANONYMOUS.name, "authenticate", PLANE))
+        self.note_refusal(asked, RequestDecision(FORBIDDEN, reason, ANONYMOUS.name, "authenticate", PLANE))
 
 
 class AuthRequest(NamedTuple):

@@ -193,7 +193,7 @@ class TableLoader:
         *,
         alias: str = "",
     ) -> Endpoint:
-        def find(server: str) -> plan_submit.Caller[Call]:
+        def find(server: str) -> plan_submit.PlanTarget[Call]:
             return cached_queue.wrap_queue(queues[server], self._service.clock, self._room)
 
         mine = tuple(queues[server] for server in plan.servers)

@@ -69,7 +69,7 @@ class PreparedNode:
         self.choose: ChooseChild | None = None
 
 
-def prepare_nodes(graph: table_types.Graph) -> tuple[PreparedNode, ...]:
+def prepare_nodes(graph: table_types.CompiledGraph) -> tuple[PreparedNode, ...]:
     """Prepare the nodes of a graph; their targets are not bound yet."""
     shapes = tuple(PreparedNode(node, place) for place, node in enumerate(graph.nodes))
     for shape in shapes:

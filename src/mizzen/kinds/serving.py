@@ -12,14 +12,14 @@ from mizzen.kinds.parts import env, one_of, tensors
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Part, Planned, Present, Ref, Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.names import Name, NameOrNothing
-from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.text.quantities import Gpu, ResourceRequirements, gpu_warning
 from mizzen.kinds.text.urls import FileUrl, Sha256sum
 from mizzen.kinds.text.versions import Version, VersionOrNothing
 
@@ -182,19 +182,19 @@ class InferenceModelSpec(Spec):
     timeout_ms: int | None = Field(
         None, ge=1, le=CEILING_MS, description="The deadline of a request in milliseconds, at most 60 s."
     )
-    default_output: Annotated[tuple[Tensor, ...] | None, MaxItems(256)] = Field(
+    default_output: Annotated[tuple[TensorValue, ...] | None, MaxItems(256)] = Field(
         None,
         description="The response if the model misses the deadline, or no replica is ready. An output whose shape "
         "begins with 1 is for one row, and is repeated for each row of a request.",
     )
-    inputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    inputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The inputs of the model. Default: as the model declares them."
     )
-    outputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    outputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The outputs of the model. Default: as the model declares them."
     )
     gpu: Gpu | None = Field(None, description="A share of one GPU, such as 0.5, or a number of whole GPUs.")
-    resources: Resources | None = Field(None, description="The resources of each replica.")
+    resources: ResourceRequirements | None = Field(None, description="The resources of each replica.")
     env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
         (), description="Environment variables: values, or references to secrets."
     )
@@ -281,7 +281,7 @@ class InferenceModelSpec(Spec):
             yield from default_output_faults(self.default_output, self.outputs, f"{at}.defaultOutput")
             yield from self._default_shapes(self.default_output, at, context)
 
-    def _default_shapes(self, answer: tuple[Tensor, ...], at: str, context: Context) -> Iterator[Fault]:
+    def _default_shapes(self, answer: tuple[TensorValue, ...], at: str, context: Context) -> Iterator[Fault]:
         declared = {output.name: output.shape for output in self.outputs}
         if not context.is_complete(f"{at}.outputs"):
             return
@@ -292,7 +292,9 @@ class InferenceModelSpec(Spec):
                 yield Fault(place, f"must be {row}, the shape of the output for one row")
 
 
-def default_output_faults(answer: tuple[Tensor, ...], outputs: Iterable[TensorSpec], at: str) -> Iterator[Fault]:
+def default_output_faults(
+    answer: tuple[TensorValue, ...], outputs: Iterable[TensorMetadata], at: str
+) -> Iterator[Fault]:
     """Faults of a default output by itself, and compared with the declared outputs, if any.
 
     An output whose name or type could not be read is not compared.

@@ -19,7 +19,7 @@ from mizzen.kinds.serving import Layer
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.names import Name, NameOrNothing
-from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.text.quantities import Gpu, ResourceRequirements, gpu_warning
 from mizzen.kinds.text.versions import VersionOrNothing
 
 REPLICA_TYPES = ("Chief", "Master", "Worker", "PS", "Evaluator")
@@ -52,7 +52,9 @@ class ReplicaSpec(Part):
     )
     template: PodTemplate | None = Field(None, description="The pod that each replica runs in.")
     gpu: Gpu | None = Field(None, description="The GPUs of each replica. Default: those of the job.")
-    resources: Resources | None = Field(None, description="The resources of each replica. Default: those of the job.")
+    resources: ResourceRequirements | None = Field(
+        None, description="The resources of each replica. Default: those of the job."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from gpu_warning(self.gpu, f"{at}.gpu", context)
@@ -60,7 +62,7 @@ class ReplicaSpec(Part):
             yield from unrunnable_images(self.template.spec, f"{at}.template.spec", context, "the job cannot run here")
 
 
-class Retention(Part):
+class JobRetention(Part):
     """What to keep of a job. Checkpoints that are served are always kept."""
 
     checkpoints: int | None = Field(None, ge=1, description="The number of newest checkpoints to keep. Default: all.")
@@ -131,9 +133,9 @@ class TrainingJobSpec(Spec):
     gpu: Gpu | None = Field(
         None, description="The GPUs of each replica: a share of one, such as 0.5, or a number of whole GPUs."
     )
-    resources: Resources | None = Field(None, description="The resources of each replica.")
+    resources: ResourceRequirements | None = Field(None, description="The resources of each replica.")
     priority: int = Field(0, ge=-1000, le=1000, description="Jobs with higher priority start first if not all fit.")
-    retention: Retention | None = Field(None, description="What to keep after the job ends. Default: everything.")
+    retention: JobRetention | None = Field(None, description="What to keep after the job ends. Default: everything.")
     env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
         (), description="Environment variables: values, or references to secrets."
     )

@@ -11,7 +11,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 Labels = tuple[tuple[str, str], ...]
 
 
-class Sample(NamedTuple):
+class MetricSample(NamedTuple):
     name: str
     """The name of its family; for a histogram or summary with _bucket, _sum or _count."""
     labels: Labels
@@ -22,7 +22,7 @@ class MetricFamily(NamedTuple):
     name: str
     kind: Literal["counter", "gauge", "histogram", "summary"]
     help: str
-    samples: Sequence[Sample]
+    samples: Sequence[MetricSample]
 
 
 def render(families: Iterable[MetricFamily]) -> bytes:
@@ -35,13 +35,13 @@ def render(families: Iterable[MetricFamily]) -> bytes:
 
 def histogram_samples(
     name: str, labels: Labels, bounds: Sequence[float], buckets: Sequence[int], total: float
-) -> Iterator[Sample]:
+) -> Iterator[MetricSample]:
     """`buckets` are not cumulative; the last is for values above all bounds. `total` is the sum of all values."""
     counts = list(accumulate(buckets))
     for bound, count in zip((*map(str, bounds), "+Inf"), counts, strict=True):
-        yield Sample(f"{name}_bucket", (*labels, ("le", bound)), count)
-    yield Sample(f"{name}_sum", labels, total)
-    yield Sample(f"{name}_count", labels, counts[-1])
+        yield MetricSample(f"{name}_bucket", (*labels, ("le", bound)), count)
+    yield MetricSample(f"{name}_sum", labels, total)
+    yield MetricSample(f"{name}_count", labels, counts[-1])
 
 
 def _format_labels(labels: Labels) -> str:

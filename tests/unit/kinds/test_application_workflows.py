@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mizzen.kinds.text import expressions
-from mizzen.kinds.text.expressions import Combination, Comparison, ConstantValue, FieldPath, Not
+from mizzen.kinds.text.expressions import Combination, ConstantValue, EqualityTest, FieldPath, Not
 from tests.unit.kinds.applications import SERVE, SERVING, TRAIN, TRAINING, faults, pause, warnings, workflow
 
 STEPS = "spec.workflow.steps"
@@ -165,9 +165,12 @@ def test_conditions_are_read_with_the_usual_precedence() -> None:
     assert expressions.parse('status["my-step"].failed') == failed
     assert expressions.parse("!!status.my-step.failed") == failed
     assert expressions.parse("inputs.score == 3 || !status.my-step.failed && true") == Combination(
-        "||", (Comparison(score, True, ConstantValue(3)), Combination("&&", (Not(failed), ConstantValue(True))))
+        "||", (EqualityTest(score, True, ConstantValue(3)), Combination("&&", (Not(failed), ConstantValue(True))))
     )
     assert expressions.parse('(inputs.score != "a\\"b" || false)&&\'c\'') == Combination(
         "&&",
-        (Combination("||", (Comparison(score, False, ConstantValue('a"b')), ConstantValue(False))), ConstantValue("c")),
+        (
+            Combination("||", (EqualityTest(score, False, ConstantValue('a"b')), ConstantValue(False))),
+            ConstantValue("c"),
+        ),
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mizzen.kinds.text import durations, quantities, references, urls, versions
-from mizzen.kinds.text.references import Reference
+from mizzen.kinds.text.references import ModelReference
 
 labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 version_texts = st.from_regex(r"[a-z0-9]([-.a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
@@ -78,14 +78,14 @@ def test_what_cannot_be_an_alias(alias: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("iris", Reference("iris")),
-        ("iris:v3", Reference("iris", version="3")),
-        ("iris:1.0.2", Reference("iris", version="1.0.2")),
-        ("iris@prod", Reference("iris", alias="prod")),
-        ("iris-v3", Reference("iris-v3")),
+        ("iris", ModelReference("iris")),
+        ("iris:v3", ModelReference("iris", version="3")),
+        ("iris:1.0.2", ModelReference("iris", version="1.0.2")),
+        ("iris@prod", ModelReference("iris", alias="prod")),
+        ("iris-v3", ModelReference("iris-v3")),
     ],
 )
-def test_references(text: str, reference: Reference) -> None:
+def test_references(text: str, reference: ModelReference) -> None:
     assert references.parse(text) == reference
 
 
@@ -109,7 +109,7 @@ def test_references_survive_being_written(name: str, rest: str, mark: str) -> No
 
 
 def test_second_names_name_no_alias() -> None:
-    assert references.parse_unaliased("iris:3") == Reference("iris", version="3")
+    assert references.parse_unaliased("iris:3") == ModelReference("iris", version="3")
     with pytest.raises(ValueError, match="refers to an alias"):
         references.parse_unaliased("iris@prod")
 

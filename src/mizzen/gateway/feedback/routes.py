@@ -283,7 +283,7 @@ def _answer_accuracy(feedback: FeedbackBody, found: StoredRecord | None) -> floa
 
 
 def _accuracy_by_node(
-    feedback: FeedbackBody, found: StoredRecord | None, graph: table_types.Graph | None, accuracy: float | None
+    feedback: FeedbackBody, found: StoredRecord | None, graph: table_types.CompiledGraph | None, accuracy: float | None
 ) -> Mapping[str, float]:
     """Returns the accuracy of each node that ran: that of the answer, unless it was merged. Members of an ensemble are
     scored by their own outputs."""
@@ -297,7 +297,7 @@ def _accuracy_by_node(
     return own
 
 
-def _nodes_before_merge(graph: table_types.Graph) -> set[str]:
+def _nodes_before_merge(graph: table_types.CompiledGraph) -> set[str]:
     """Returns the nodes whose outputs are later merged with others."""
     behind: set[int] = set()
     for place in reversed(range(len(graph.nodes))):
@@ -308,7 +308,7 @@ def _nodes_before_merge(graph: table_types.Graph) -> set[str]:
 
 
 def _current_decisions(
-    decisions: Sequence[RecordedDecision], graph: table_types.Graph | None
+    decisions: Sequence[RecordedDecision], graph: table_types.CompiledGraph | None
 ) -> list[RecordedDecision]:
     """Returns the decisions whose node and child still exist; no bandit can learn from the others."""
     arms = (
@@ -319,7 +319,9 @@ def _current_decisions(
     return [each for each in decisions if each[1] in arms.get(each[0], ())]
 
 
-def _build_credits(decisions: Sequence[RecordedDecision], graph: table_types.Graph | None, user: str) -> list[Credit]:
+def _build_credits(
+    decisions: Sequence[RecordedDecision], graph: table_types.CompiledGraph | None, user: str
+) -> list[Credit]:
     if graph is None:
         return []
     routes = {node.name: node.route for node in graph.nodes if node.route is not None}

@@ -70,7 +70,7 @@ class GraphFactory:
         return found
 
     def bind_graph(
-        self, namespace: str, name: str, graph: table_types.Graph, limits: table_types.RecordLimits | None
+        self, namespace: str, name: str, graph: table_types.CompiledGraph, limits: table_types.RecordLimits | None
     ) -> BoundGraph:
         """Returns the graph without targets; `bind` adds them."""
         return BoundGraph(

@@ -72,7 +72,7 @@ class GraphStats:
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, str], dict[str, NodeStats]] = {}
 
-    def nodes_of(self, namespace: str, name: str, graph: table_types.Graph) -> list[NodeStats]:
+    def nodes_of(self, namespace: str, name: str, graph: table_types.CompiledGraph) -> list[NodeStats]:
         """Returns the counters of each node, in the order of the graph."""
         before = self._nodes.get((namespace, name), {})
         nodes = self._nodes[namespace, name] = {node.name: before.get(node.name) or NodeStats() for node in graph.nodes}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mizzen.graph import diversity
 from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts
-from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
+from mizzen.protocol.prometheus_text import Labels, MetricFamily, MetricSample
 
 OK = 200
 
@@ -31,25 +31,25 @@ def metric_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterat
 
 def _node_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_node_messages_total"
-    ran = [Sample(name, labels, of.ran) for labels, of in rows]
+    ran = [MetricSample(name, labels, of.ran) for labels, of in rows]
     yield MetricFamily(name, "counter", "Messages that reached a node of a graph.", ran)
     name = "mizzen_graph_node_calls_total"
     calls = [
-        Sample(name, (*labels, ("code", str(code))), count)
+        MetricSample(name, (*labels, ("code", str(code))), count)
         for labels, of in rows
         for code, count in sorted({OK: of.answered, **of.codes}.items())
         if count
     ]
     yield MetricFamily(name, "counter", "Calls of the implementation of a node, by code.", calls)
     name = "mizzen_graph_node_seconds_total"
-    seconds = [Sample(name, labels, of.seconds) for labels, of in rows if of.answered]
+    seconds = [MetricSample(name, labels, of.seconds) for labels, of in rows if of.answered]
     yield MetricFamily(name, "counter", "Time that calls with code 200 took.", seconds)
 
 
 def _routing_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_routed_total"
     routed = [
-        Sample(name, (*labels, ("child", child)), count)
+        MetricSample(name, (*labels, ("child", child)), count)
         for labels, of in rows
         for child, count in sorted(of.chosen.items())
     ]
@@ -59,7 +59,7 @@ def _routing_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     for _, of in rows:
         nodes.setdefault(_labels(of), []).append(of)
     spread = [
-        Sample(name, labels, entropy)
+        MetricSample(name, labels, entropy)
         for labels, of_node in nodes.items()
         if (entropy := diversity.normalized_entropy(diversity.sum_choices([of.chosen for of in of_node]).values()))
         is not None
@@ -78,17 +78,17 @@ def _shadow_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
         return
     name = "mizzen_graph_shadow_calls_total"
     calls = [
-        Sample(name, (*labels, ("code", str(code))), count)
+        MetricSample(name, (*labels, ("code", str(code))), count)
         for labels, of in shadows
         for code, count in sorted(of.shadowed.items())
     ]
     yield MetricFamily(name, "counter", "Copies of requests sent to a shadow, by code.", calls)
     name = "mizzen_graph_shadow_seconds_total"
-    seconds = [Sample(name, labels, of.shadow_seconds) for labels, of in shadows]
+    seconds = [MetricSample(name, labels, of.shadow_seconds) for labels, of in shadows]
     yield MetricFamily(name, "counter", "Time that calls of a shadow took.", seconds)
     name = "mizzen_graph_shadow_compared_total"
     compared = [
-        Sample(name, (*labels, ("result", result)), count)
+        MetricSample(name, (*labels, ("result", result)), count)
         for labels, of in shadows
         for result, count in (("agreed", of.agreed), ("differed", of.differed))
     ]
@@ -97,12 +97,12 @@ def _shadow_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
 
 def _ensemble_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_partial_total"
-    partial = [Sample(name, labels, of.partial) for labels, of in rows if of.partial]
+    partial = [MetricSample(name, labels, of.partial) for labels, of in rows if of.partial]
     if partial:
         yield MetricFamily(name, "counter", "Merges with missing members.", partial)
     name = "mizzen_graph_disagreement"
     pairs = [
-        Sample(f"{name}{part}", (*labels, ("one", one), ("other", other)), value)
+        MetricSample(f"{name}{part}", (*labels, ("one", one), ("other", other)), value)
         for labels, of in rows
         for one, other, count, total in of.disagreed
         for part, value in (("_sum", total), ("_count", count))

@@ -21,7 +21,7 @@ from mizzen.protocol.gateway_files.counts import (
     RewardCounts,
     ServerCounts,
 )
-from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
+from mizzen.protocol.prometheus_text import Labels, MetricFamily, MetricSample
 
 IsVisible = Callable[[str, str], bool]
 """Whether the caller may see the counts of this namespace and name."""
@@ -60,14 +60,14 @@ def _request_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iter
     ]
     name = "mizzen_requests_total"
     codes = [
-        Sample(name, (*labels, ("code", str(code))), count)
+        MetricSample(name, (*labels, ("code", str(code))), count)
         for labels, of in rows
         for code, count in sorted(of.codes.items())
     ]
     yield MetricFamily(name, "counter", "Requests that ended, by HTTP code; 499: the client left.", codes)
     name = "mizzen_default_answers_total"
     defaults = [
-        Sample(name, (*labels, ("reason", why)), count)
+        MetricSample(name, (*labels, ("reason", why)), count)
         for labels, of in rows
         for why, count in sorted(of.defaults.items())
     ]
@@ -80,11 +80,11 @@ def _request_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iter
     ]
     yield MetricFamily(name, "histogram", "Time from parsing the request to its answer.", latency)
     name = "mizzen_requests_in_flight"
-    flying = [Sample(name, labels, of.in_flight) for labels, of in rows]
+    flying = [MetricSample(name, labels, of.in_flight) for labels, of in rows]
     yield MetricFamily(name, "gauge", "Requests in flight.", flying)
     name = "mizzen_refused_total"
     refused = [
-        Sample(name, (_gateway_label(each), ("code", str(code))), count)
+        MetricSample(name, (_gateway_label(each), ("code", str(code))), count)
         for each in gateways
         for code, count in sorted(each.refused.items())
     ]
@@ -132,9 +132,9 @@ def _queue_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterat
         if is_visible(*of.server.split("/", 1))
     ]
     for name, help_, value in _GAUGES:
-        yield MetricFamily(name, "gauge", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+        yield MetricFamily(name, "gauge", help_, [MetricSample(name, labels, value(of)) for labels, of in rows])
     for name, help_, value in _COUNTERS:
-        yield MetricFamily(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+        yield MetricFamily(name, "counter", help_, [MetricSample(name, labels, value(of)) for labels, of in rows])
     for name, help_, bounds, both in _HISTOGRAMS:
         samples = [
             sample
@@ -148,18 +148,20 @@ def _queue_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterat
 def _cache_families(rows: Sequence[tuple[Labels, CacheCounts]]) -> Iterator[MetricFamily]:
     name = "mizzen_cache_lookups_total"
     lookups = [
-        Sample(name, (*labels, ("result", result)), count)
+        MetricSample(name, (*labels, ("result", result)), count)
         for labels, of in rows
         for result, count in (("hit", of.hits), ("shared", of.shared), ("miss", of.misses))
     ]
     yield MetricFamily(name, "counter", "Cache lookups; shared: the request waited for an equal one.", lookups)
     name = "mizzen_cache_evictions_total"
-    evicted = [Sample(name, labels, of.evicted) for labels, of in rows]
+    evicted = [MetricSample(name, labels, of.evicted) for labels, of in rows]
     yield MetricFamily(name, "counter", "Answers evicted from a cache.", evicted)
     name = "mizzen_cache_entries"
-    yield MetricFamily(name, "gauge", "Answers in a cache.", [Sample(name, labels, of.entries) for labels, of in rows])
+    yield MetricFamily(
+        name, "gauge", "Answers in a cache.", [MetricSample(name, labels, of.entries) for labels, of in rows]
+    )
     name = "mizzen_cache_bytes"
-    size = [Sample(name, labels, of.bytes) for labels, of in rows]
+    size = [MetricSample(name, labels, of.bytes) for labels, of in rows]
     yield MetricFamily(name, "gauge", "Bytes of the answers in a cache, including overhead.", size)
 
 
@@ -182,10 +184,10 @@ def _feedback_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Ite
     ]
     if arms:
         name = "mizzen_feedback_total"
-        counted = [Sample(name, labels, of.count) for labels, of in arms]
+        counted = [MetricSample(name, labels, of.count) for labels, of in arms]
         yield MetricFamily(name, "counter", "Feedback that counted, by the child that a node chose.", counted)
         name = "mizzen_feedback_reward_sum"
-        rewards = [Sample(name, labels, of.sum) for labels, of in arms]
+        rewards = [MetricSample(name, labels, of.sum) for labels, of in arms]
         yield MetricFamily(name, "counter", "Sum of the rewards of that feedback.", rewards)
     versions: list[tuple[Labels, AccuracyCounts]] = [
         (
@@ -204,10 +206,10 @@ def _feedback_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Ite
     ]
     if versions:
         name = "mizzen_feedback_accuracy_sum"
-        right = [Sample(name, labels, of.sum) for labels, of in versions]
+        right = [MetricSample(name, labels, of.sum) for labels, of in versions]
         yield MetricFamily(name, "counter", "Sum of the accuracy of answers, by feedback with the truth.", right)
         name = "mizzen_feedback_accuracy_count"
-        truths = [Sample(name, labels, of.count) for labels, of in versions]
+        truths = [MetricSample(name, labels, of.count) for labels, of in versions]
         yield MetricFamily(name, "counter", "Number of answers with an accuracy.", truths)
 
 
@@ -221,22 +223,22 @@ def _trace_families(gateways: Sequence[Counts]) -> Iterator[MetricFamily]:
     rows = [(_gateway_label(each), each.traced) for each in gateways if each.traced is not None]
     if rows:
         name = "mizzen_traces_sent_total"
-        sent = [Sample(name, (gateway,), of.sent) for gateway, of in rows]
+        sent = [MetricSample(name, (gateway,), of.sent) for gateway, of in rows]
         yield MetricFamily(name, "counter", "Requests whose spans a collector accepted.", sent)
         name = "mizzen_traces_lost_total"
-        lost = [Sample(name, (gateway,), of.lost) for gateway, of in rows]
+        lost = [MetricSample(name, (gateway,), of.lost) for gateway, of in rows]
         yield MetricFamily(name, "counter", "Requests whose spans no collector accepted.", lost)
 
 
 def _process_families(gateways: Sequence[Counts]) -> Iterator[MetricFamily]:
     name = "process_cpu_seconds_total"
-    cpu = [Sample(name, (_gateway_label(each),), each.cpu_seconds) for each in gateways]
+    cpu = [MetricSample(name, (_gateway_label(each),), each.cpu_seconds) for each in gateways]
     yield MetricFamily(name, "counter", "CPU time of the gateway.", cpu)
     name = "process_resident_memory_bytes"
-    memory = [Sample(name, (_gateway_label(each),), each.resident_bytes) for each in gateways]
+    memory = [MetricSample(name, (_gateway_label(each),), each.resident_bytes) for each in gateways]
     yield MetricFamily(name, "gauge", "Resident memory of the gateway.", memory)
     name = "process_start_time_seconds"
-    start = [Sample(name, (_gateway_label(each),), each.start) for each in gateways]
+    start = [MetricSample(name, (_gateway_label(each),), each.start) for each in gateways]
     yield MetricFamily(name, "gauge", "Start time of the gateway, in seconds since 1970.", start)
 
 

@@ -16,7 +16,7 @@ from mizzen.gateway.telemetry.counters import GONE
 from mizzen.gateway.telemetry.metrics import IsVisible
 from mizzen.protocol import prometheus_text
 from mizzen.protocol.gateway_files.counts import Counts, RequestCounts, ServerCounts
-from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
+from mizzen.protocol.prometheus_text import Labels, MetricFamily, MetricSample
 
 REASONS = {UNAVAILABLE: "REJECTED", EXPIRED: "REJECTED", GONE: "CANCELED", FAILED: "BACKEND", LOST: "BACKEND"}
 OTHER = "OTHER"
@@ -113,21 +113,23 @@ def _sum_by_version(gateways: Sequence[Counts], is_visible: IsVisible) -> list[t
 
 def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[MetricFamily]:
     for name, help_, value in _COUNTERS:
-        yield MetricFamily(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
+        yield MetricFamily(name, "counter", help_, [MetricSample(name, labels, value(of)) for labels, of in rows])
     name = "nv_inference_request_failure"
     failed = [
-        Sample(name, (*labels, ("reason", reason)), count) for labels, of in rows for reason, count in of.failed.items()
+        MetricSample(name, (*labels, ("reason", reason)), count)
+        for labels, of in rows
+        for reason, count in of.failed.items()
     ]
     yield MetricFamily(name, "counter", "Number of failed inference requests.", failed)
     name = "nv_inference_pending_request_count"
-    pending = [Sample(name, labels, of.pending) for labels, of in rows]
+    pending = [MetricSample(name, labels, of.pending) for labels, of in rows]
     yield MetricFamily(name, "gauge", "Number of requests that wait for their execution.", pending)
     cached = [(labels, of.hits, of.misses) for labels, of in rows if of.hits is not None]
     name = "nv_cache_num_hits_per_model"
-    hits = [Sample(name, labels, count) for labels, count, _ in cached]
+    hits = [MetricSample(name, labels, count) for labels, count, _ in cached]
     yield MetricFamily(name, "counter", "Number of response cache hits.", hits)
     name = "nv_cache_num_misses_per_model"
-    misses = [Sample(name, labels, count) for labels, _, count in cached]
+    misses = [MetricSample(name, labels, count) for labels, _, count in cached]
     yield MetricFamily(name, "counter", "Number of response cache misses.", misses)
 
 

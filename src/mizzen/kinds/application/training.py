@@ -17,8 +17,8 @@ from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.frameworks import Framework, framework_warning
-from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
-from mizzen.kinds.training import ReplicaSpec, RestartPolicy, Retention, has_no_templates, map_faults
+from mizzen.kinds.text.quantities import Gpu, ResourceRequirements, gpu_warning
+from mizzen.kinds.training import JobRetention, ReplicaSpec, RestartPolicy, has_no_templates, map_faults
 
 
 class ComponentReplicas(ReplicaSpec):
@@ -69,9 +69,9 @@ class TrainingProperties(Part):
     gpu: Gpu | None = Field(
         None, description="The GPUs of each replica: a share of one, such as 0.5, or a number of whole GPUs."
     )
-    resources: Resources | None = Field(None, description="The resources of each replica.")
+    resources: ResourceRequirements | None = Field(None, description="The resources of each replica.")
     priority: int = Field(0, ge=-1000, le=1000, description="Jobs with higher priority start first if not all fit.")
-    retention: Retention | None = Field(None, description="What to keep after the job ends. Default: everything.")
+    retention: JobRetention | None = Field(None, description="What to keep after the job ends. Default: everything.")
 
     def replica_map(self) -> tuple[str, Mapping[str, ComponentReplicas]]:
         """The name of the field that declares the replicas, and the replicas by type."""

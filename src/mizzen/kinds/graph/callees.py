@@ -14,7 +14,7 @@ from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.parts.pods import Container, PodSpec
 from mizzen.kinds.text import references
-from mizzen.kinds.text.references import Reference
+from mizzen.kinds.text.references import ModelReference
 from mizzen.kinds.workload import WireProtocol
 
 Role = Literal["merge", "implementation", "route"]
@@ -22,14 +22,14 @@ NOT_RUN = "is not run by this release"
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
+class DeclaredCall:
     """One call of a node: exactly one of `container`, `served`, `address` and `lacking` is set."""
 
     node: str
     role: Role
     container: str = ""
     """Its name in `containers_of`."""
-    served: Reference | None = None
+    served: ModelReference | None = None
     address: str = ""
     """As written: `addresses.parse` reads it."""
     protocol: WireProtocol | None = None
@@ -67,7 +67,7 @@ class GraphContainer:
         return f"container '{self.container.name}' has no command to run"
 
 
-def calls_of(spec: MLGraphSpec) -> dict[str, tuple[Callee, ...]]:
+def calls_of(spec: MLGraphSpec) -> dict[str, tuple[DeclaredCall, ...]]:
     """The calls of each node, in the order of `dag`: merge, then implementation, then route."""
     there = {container.name for pod in spec.pods() for container in pod.spec.containers}
     return {node.name: tuple(_calls(node, there)) for node in spec.dag}
@@ -108,7 +108,7 @@ def explain_unsupported(node: GraphNode) -> str:
     return ""
 
 
-def _calls(node: GraphNode, there: set[str]) -> Iterator[Callee]:
+def _calls(node: GraphNode, there: set[str]) -> Iterator[DeclaredCall]:
     said = _implementations_of(node)
     # Without dependencies there is nothing to merge, so its merge is not called.
     if "merge" in said and node.dependencies:
@@ -116,13 +116,13 @@ def _calls(node: GraphNode, there: set[str]) -> Iterator[Callee]:
     if "implementation" in said:
         yield _call(node, "implementation", said["implementation"])
     elif (own := node.container(there)) is not None:
-        yield Callee(node.name, "implementation", container=own)
+        yield DeclaredCall(node.name, "implementation", container=own)
     if "route" in said:
         yield _call(node, "route", said["route"])
 
 
-def _call(node: GraphNode, role: Role, said: Implementation) -> Callee:
-    call = Callee(node.name, role, protocol=said.protocol)
+def _call(node: GraphNode, role: Role, said: Implementation) -> DeclaredCall:
+    call = DeclaredCall(node.name, role, protocol=said.protocol)
     if said.container is not None:
         return replace(call, container=said.container)
     if said.served is not None:

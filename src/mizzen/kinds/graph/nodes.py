@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 
 from mizzen.errors import Fault
 from mizzen.kinds.graph.implementations import Implementation
-from mizzen.kinds.graph.routes import Route
+from mizzen.kinds.graph.routes import NodeRoute
 from mizzen.kinds.parts.one_of import at_most_one, present_fields
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part, Present, name_fault
@@ -108,7 +108,7 @@ class GraphNode(Part):
         description="What the node calls. Default: the container in `spec.custom` that has the node's name. Without "
         "one, a node with a route or a merge passes its input through.",
     )
-    route: Annotated[Route | None, Present] = Field(
+    route: Annotated[NodeRoute | None, Present] = Field(
         None, description="Which children receive the output. Default: all."
     )
     merge: Annotated[Merge | None, Present] = Field(

@@ -106,7 +106,7 @@ class Bandit(Part):
         return present_fields(self, POLICIES)[0]
 
 
-class Route(Part):
+class NodeRoute(Part):
     """Which children receive a node's output: at most one field. Without any, all do."""
 
     split: Annotated[Split | None, Present] = Field(

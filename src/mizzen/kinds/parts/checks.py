@@ -10,7 +10,7 @@ from pydantic import Field
 from mizzen.errors import Fault
 from mizzen.kinds.parts import one_of, tensors
 from mizzen.kinds.parts.env import SecretKeyRef
-from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -20,10 +20,10 @@ from mizzen.kinds.text.urls import WebUrl
 class RequiredSignature(Part):
     """The inputs and outputs that a version must have."""
 
-    inputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    inputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The inputs. Default: not compared."
     )
-    outputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    outputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The outputs. Default: not compared."
     )
 
@@ -38,8 +38,10 @@ class GoldenRequest(Part):
     """One known request and its expected response."""
 
     name: str | None = Field(None, description="A name for error messages.")
-    inputs: Annotated[tuple[Tensor, ...], MaxItems(256)] = Field(min_length=1, description="The inputs to send.")
-    outputs: Annotated[tuple[Tensor, ...], MaxItems(256)] = Field(min_length=1, description="The expected outputs.")
+    inputs: Annotated[tuple[TensorValue, ...], MaxItems(256)] = Field(min_length=1, description="The inputs to send.")
+    outputs: Annotated[tuple[TensorValue, ...], MaxItems(256)] = Field(
+        min_length=1, description="The expected outputs."
+    )
     tolerance: float = Field(
         0, ge=0, allow_inf_nan=False, description="How much a number may differ; for other types, only 0 makes sense."
     )

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from mizzen.kinds.parts.tensors import TensorSpec
+from mizzen.kinds.parts.tensors import TensorMetadata
 from mizzen.kinds.schema.resource import Part
 
 
 class Signature(Part):
     """Inputs and outputs. If either is empty, it is unknown."""
 
-    inputs: tuple[TensorSpec, ...] = Field((), description="The inputs.")
-    outputs: tuple[TensorSpec, ...] = Field((), description="The outputs.")
+    inputs: tuple[TensorMetadata, ...] = Field((), description="The inputs.")
+    outputs: tuple[TensorMetadata, ...] = Field((), description="The outputs.")
 
 
 def differences(old: Signature | None, new: Signature | None) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def differences(old: Signature | None, new: Signature | None) -> tuple[str, ...]
     return (*_inputs(old.inputs, new.inputs), *_outputs(old.outputs, new.outputs))
 
 
-def _inputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterator[str]:
+def _inputs(old: tuple[TensorMetadata, ...], new: tuple[TensorMetadata, ...]) -> Iterator[str]:
     if not old or not new:
         return
     was, now = ({tensor.name: tensor for tensor in tensors} for tensors in (old, new))
@@ -38,7 +38,7 @@ def _inputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterato
     yield from _type_differences(was, now, "input")
 
 
-def _outputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterator[str]:
+def _outputs(old: tuple[TensorMetadata, ...], new: tuple[TensorMetadata, ...]) -> Iterator[str]:
     if not old or not new:
         return
     was, now = ({tensor.name: tensor for tensor in tensors} for tensors in (old, new))
@@ -47,12 +47,12 @@ def _outputs(old: tuple[TensorSpec, ...], new: tuple[TensorSpec, ...]) -> Iterat
     yield from _type_differences(was, now, "output")
 
 
-def _type_differences(was: dict[str, TensorSpec], now: dict[str, TensorSpec], what: str) -> Iterator[str]:
+def _type_differences(was: dict[str, TensorMetadata], now: dict[str, TensorMetadata], what: str) -> Iterator[str]:
     for name in sorted(was.keys() & now.keys()):
         before, after = was[name], now[name]
         if (before.datatype, before.shape) != (after.datatype, after.shape):
             yield f"{what} '{name}' is {_form(after)}, not {_form(before)}"
 
 
-def _form(tensor: TensorSpec) -> str:
+def _form(tensor: TensorMetadata) -> str:
     return f"{tensor.datatype} {list(tensor.shape)}"

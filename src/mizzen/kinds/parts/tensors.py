@@ -18,7 +18,7 @@ Datatype = Literal[
 ]
 
 
-class TensorSpec(Part):
+class TensorMetadata(Part):
     """One input or output: its name, type and shape."""
 
     name: str = Field(min_length=1, description="The name of the tensor.")
@@ -31,7 +31,7 @@ class TensorSpec(Part):
                 yield Fault(f"{at}.shape[{index}]", f"must be at least -1, not {size}")
 
 
-class Tensor(Part):
+class TensorValue(Part):
     """A tensor with its data."""
 
     name: str = Field(min_length=1, description="The name of the tensor.")
@@ -55,7 +55,7 @@ def flat(data: list[Any]) -> list[Any]:
     return [value for item in data for value in (flat(item) if isinstance(item, list) else (item,))]
 
 
-def repeat_faults(tensors: Iterable[TensorSpec | Tensor], at: str) -> Iterator[Fault]:
+def repeat_faults(tensors: Iterable[TensorMetadata | TensorValue], at: str) -> Iterator[Fault]:
     """A fault for every repeated name; `at` is the path of the list."""
     seen: set[str] = set()
     for index, tensor in enumerate(tensors):

@@ -55,7 +55,7 @@ Amount = Annotated[str, BeforeValidator(_text), AfterValidator(_above_zero)]
 Bytes = Annotated[str, BeforeValidator(_text), AfterValidator(_bytes)]
 
 
-class Resources(Part):
+class ResourceRequirements(Part):
     cpu: Amount | None = Field(None, description="The CPUs: `2`, `0.5` or `500m`.")
     memory: Bytes | None = Field(None, description="The memory in bytes: `512Mi`, `4Gi`.")
     threads: int | None = Field(None, ge=1, le=1024, description="The number of threads for numeric libraries.")

@@ -13,7 +13,7 @@ from mizzen.kinds.text.versions import check_alias, normal_version
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ModelReference:
     """At most one of `version` and `alias` is set. With neither, it means the current version."""
 
     name: str
@@ -26,17 +26,17 @@ class Reference:
         return f"{self.name}@{self.alias}" if self.alias else self.name
 
 
-def parse(text: str) -> Reference:
+def parse(text: str) -> ModelReference:
     """Raises ValueError with a message for the author of `text`."""
     name, mark, rest = re.fullmatch(r"([^:@]*)([:@]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not NAME.fullmatch(name):
         raise ValueError(f"{text[:100]!r} is not a reference: write name, name:version or name@alias")
     if mark == ":":
-        return Reference(name, version=normal_version(rest))
-    return Reference(name, alias=check_alias(rest)) if mark else Reference(name)
+        return ModelReference(name, version=normal_version(rest))
+    return ModelReference(name, alias=check_alias(rest)) if mark else ModelReference(name)
 
 
-def parse_unaliased(text: str) -> Reference:
+def parse_unaliased(text: str) -> ModelReference:
     """`name` or `name:version`; an alias is not allowed, since it would form a chain. Raises ValueError."""
     reference = parse(text)
     if reference.alias:
