@@ -92,23 +92,8 @@ class GraphRun:
     `answer` or `refuse`, or when the caller disconnects (`abandon`)."""
 
     __slots__ = (
-        "_arrived",
-        "_deadlines",
-        "_draining",
-        "_open",
-        "_queue",
-        "_runs",
-        "confidence",
-        "deadline",
-        "decisions",
-        "failure",
-        "finished",
-        "nodes",
-        "output_names",
-        "outputs",
-        "pending",
-        "raw",
-        "reached",
+        "_arrived", "_deadlines", "_draining", "_open", "_queue", "_runs", "confidence", "deadline", "decisions",
+        "failure", "finished", "nodes", "output_names", "outputs", "pending", "raw", "reached",
     )  # fmt: skip
 
     def __init__(self, nodes: Sequence[PreparedNode], deadline: float) -> None:

@@ -17,26 +17,8 @@ class PreparedNode:
     """A node, prepared to run."""
 
     __slots__ = (
-        "children_by_name",
-        "choose",
-        "direct",
-        "final",
-        "keyed",
-        "lacking",
-        "merge",
-        "merge_target",
-        "name",
-        "next",
-        "place",
-        "route",
-        "route_target",
-        "shadows",
-        "skip",
-        "spec",
-        "target",
-        "timeout",
-        "tolerates_late",
-        "weights",
+        "children_by_name", "choose", "direct", "final", "keyed", "lacking", "merge", "merge_target", "name", "next",
+        "place", "route", "route_target", "shadows", "skip", "spec", "target", "timeout", "tolerates_late", "weights",
         "width",
     )  # fmt: skip
 

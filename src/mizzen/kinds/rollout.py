@@ -17,7 +17,6 @@ from mizzen.kinds.text.names import Name
 
 Metric = Literal["error-rate", "latency-p50", "latency-p95", "latency-p99", "reward", "accuracy"]
 SHARES = ("error-rate", "reward", "accuracy")
-HIGHER_IS_BETTER = ("reward", "accuracy")
 
 
 class RolloutTarget(Part):
@@ -60,11 +59,6 @@ class Analysis(Part):
     timeout: Duration = Field(
         "1h", description="Without enough samples for this long, the rollout pauses until a user decides."
     )
-
-    @property
-    def upwards(self) -> bool:
-        """Whether higher values are better."""
-        return bool(self.higher_is_better) if self.query else self.metric in HIGHER_IS_BETTER
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from one_of.exactly_one(self, ("metric", "query"), at, context)

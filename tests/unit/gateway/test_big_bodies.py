@@ -30,8 +30,8 @@ from mizzen.gateway.process import AccessOptions, FeedbackOptions, GatewayLimits
 folder = Path(sys.argv[1])
 guard = AccessOptions(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True,
               anonymous=True, rates=folder / "rates", quotas=folder / "quotas.db")
-limits = GatewayLimits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}, hold_seconds=10.0, stop_timeout=5.0,
-                connections=500)
+limits = GatewayLimits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}, hold_seconds=10.0,
+                       stop_timeout=5.0, connections=500)
 listener = socket.socket(fileno=int(sys.argv[2]))
 uvloop.run(serve(socket=listener, table=folder / "table.json", guard=guard, limits=limits,
                  records=ReportOptions(folder / "counts", folder / "tables", folder / "demand", folder / "access.log"),

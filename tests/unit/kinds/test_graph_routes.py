@@ -165,18 +165,6 @@ def test_cascades(rule: dict[str, Any]) -> None:
     assert found(routed(_cascade(rule=rule, mode="mining-then-inference"), "b", "c")) == []
 
 
-def test_parameters_of_rules_have_defaults() -> None:
-    def settings(**rule: Any) -> Any:
-        cascade: Any = MLGraphSpec.model_validate(routed(_cascade(rule=rule), "b", "c")).dag[0].route
-        return cascade.cascade.hard_example.settings
-
-    assert settings() == {"threshold": 0.5}
-    assert settings(name="Random") == {"random_ratio": 0.3}
-    assert settings(name="IBT", parameters=[{"key": "threshold_box", "value": "0.25"}]) == {
-        "threshold_img": 0.5, "threshold_box": 0.25,
-    }  # fmt: skip
-
-
 RULE = f"{CASCADE}.hardExample"
 
 

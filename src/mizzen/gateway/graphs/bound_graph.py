@@ -65,17 +65,8 @@ class PathParameters(ResponseParameters):
 
 class BoundGraph:
     __slots__ = (
-        "_compared",
-        "_path_parameters",
-        "_rng",
-        "_signature",
-        "clock",
-        "graph",
-        "node_stats",
-        "picks",
-        "shapes",
-        "single_output",
-        "writer",
+        "_compared", "_path_parameters", "_rng", "_signature", "clock", "graph", "node_stats", "picks", "shapes",
+        "single_output", "writer",
     )  # fmt: skip
 
     def __init__(

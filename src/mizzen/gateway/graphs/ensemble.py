@@ -24,16 +24,7 @@ class EnsembleFastPath:
     """One ensemble and its members."""
 
     __slots__ = (
-        "bound",
-        "keys",
-        "means",
-        "merge_node",
-        "node_stats",
-        "order",
-        "parameters",
-        "place",
-        "targets",
-        "votes",
+        "bound", "keys", "means", "merge_node", "node_stats", "order", "parameters", "place", "targets", "votes",
         "weights",
     )  # fmt: skip
 

@@ -24,10 +24,14 @@ _HIT = JSON + HIT
 class InferenceContext(Protocol):
     """What an inference needs of its gateway (`gateway.context`)."""
 
-    clock: Callable[[], float]
-    new_id: Callable[[], bytes]
     samples: AuditSampler | None
     tracer: Tracer | None
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    @property
+    def new_id(self) -> Callable[[], bytes]: ...
 
 
 class Inference(InferenceCall):

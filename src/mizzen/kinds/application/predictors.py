@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
@@ -126,14 +125,6 @@ class ServingProperties(Part):
             if predictor.template:
                 place = f"{at}.predictors[{index}].template.spec"
                 yield from unrunnable_images(predictor.template.spec, place, context, so)
-
-
-def predictor_shares(properties: ServingProperties) -> dict[str, Fraction]:
-    """The exact share of requests of each predictor; they add up to 1. Shadows have none."""
-    answering = [one for one in properties.predictors if not one.shadow]
-    if all(one.traffic_percentage is None for one in answering):
-        return {one.name: Fraction(1, len(answering)) for one in answering}
-    return {one.name: Fraction(one.traffic_percentage or 0, WHOLE) for one in answering}
 
 
 def _share_faults(predictors: Sequence[Predictor], at: str, context: Context) -> Iterator[Fault]:
