@@ -37,6 +37,7 @@ from mizzen.kinds.schema.resource import (
     Spec,
     Status,
     name_fault,
+    name_faults,
 )
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.text import references
@@ -78,14 +79,9 @@ class Kind(KindNames):
         self, name: str, spec: Mapping[str, Any], context: Context = NOTHING_KNOWN, *, strict: bool = True
     ) -> Findings:
         """All faults and warnings that the object alone shows. `strict`: a user sent it."""
-        check = self.name_faults or _label_faults
         meant = self.spec.normalize(spec, context.annotations)
-        return Findings.of((*check(name, meant), *examine(self.spec, meant, "spec", context, strict=strict)))
-
-
-def _label_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-    fault = name_fault(name)
-    return (fault,) if fault else ()
+        of_name = name_faults(name) if self.name_faults is None else self.name_faults(name, meant)
+        return Findings.of((*of_name, *examine(self.spec, meant, "spec", context, strict=strict)))
 
 
 def _version_name_faults(name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...]:

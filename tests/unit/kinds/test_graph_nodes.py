@@ -34,7 +34,7 @@ def test_dependencies_exist_and_are_named_once() -> None:
     assert found(spec) == [
         "spec.dag[1].dependencies[0]: no node 'frist'; did you mean 'first'?",
         "spec.dag[1].dependencies[1]: node 'second' depends on itself",
-        "spec.dag[1].dependencies[3]: a second dependency 'first'",
+        "spec.dag[1].dependencies[3]: 'first' is given twice",
         "spec.dag[2].dependencies[0]: no node 'zzz'; nodes are first, second",
     ]
     assert found(dag({**node("a"), "dependencies": None})) == []

@@ -43,7 +43,7 @@ def test_splits(split: Any) -> None:
         ({"key": "header:"}, [f"{SPLIT}.key: 'header:' is not a valid key: write user or header:<name>"]),
         ({"key": "header:a b"}, [f"{SPLIT}.key: 'header:a b' is not a valid key: write user or header:<name>"]),
         ({"shadow": ["x"]}, [f"{SPLIT}.shadow[0]: no child 'x' of node 'a'; children are b, c, canary"]),
-        ({"shadow": ["b", "b"]}, [f"{SPLIT}.shadow[1]: a second shadow 'b'"]),
+        ({"shadow": ["b", "b"]}, [f"{SPLIT}.shadow[1]: 'b' is given twice"]),
         ({"shadow": ["b", "c", "canary"]}, [f"{SPLIT}.shadow: every child of node 'a' is a shadow, so none of them "
         "answers"]),
         ({"traffic": {"b": 50, "c": 50}, "shadow": ["c"]},

@@ -62,7 +62,7 @@ def test_a_variable_that_is_wrong(variable: dict[str, Any], fault: str) -> None:
 
 def test_a_variable_is_given_once() -> None:
     assert _of([{"name": "A", "value": "1"}, SECRET, {"name": "A", "value": "2"}]) == {
-        "spec.env[2].name: 'A' is given twice"
+        "spec.env[2].name: a second variable 'A'"
     }
 
 

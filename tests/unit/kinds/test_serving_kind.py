@@ -183,7 +183,7 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"switch": "swap"}, "spec.switch: 'swap' is not possible; valid are overlap, replace"),
         ({"idempotent": "yes"}, "spec.idempotent: must be true or false, not 'yes'"),
         ({"template": {}}, "spec.template.spec: required"),
-        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: 'A' is given twice"),
+        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: a second variable 'A'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:

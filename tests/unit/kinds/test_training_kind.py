@@ -107,7 +107,7 @@ def test_what_is_fine(spec: dict[str, Any]) -> None:
         ({"dataset": {"path": "data"}}, "spec.dataset.path: 'data' is not an absolute path"),
         ({"dataset": {"s3": {}}}, "spec.dataset.s3.bucket: required"),
         ({"dataset": {"s3": {"bucket": "A"}}}, "spec.dataset.s3.bucket: 'A' is not a bucket name; expected 3 to 63 "
-        "lower-case letters, digits, '-' and '.'"),
+        "lower-case letters, digits, '-' and '.', with a letter or digit at both ends"),
         ({"dataset": {"http": {"url": "s3://b/k"}}}, "spec.dataset.http.url: is not a valid URL; expected http:// or "
         "https://"),
         ({"backoffLimit": -1}, "spec.backoffLimit: must be at least 0, not -1"),
@@ -117,7 +117,7 @@ def test_what_is_fine(spec: dict[str, Any]) -> None:
         ({"suspend": "true"}, "spec.suspend: must be true or false, not 'true'"),
         ({"retention": {"checkpoints": 0}}, "spec.retention.checkpoints: must be at least 1, not 0"),
         ({"hyperparameters": [1]}, "spec.hyperparameters: must be an object"),
-        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: 'A' is given twice"),
+        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: a second variable 'A'"),
     ],
 )  # fmt: skip
 def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:

@@ -10,10 +10,10 @@ from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.version_reference import WrittenVersionRef
+from mizzen.kinds.parts import repeats
 from mizzen.kinds.parts.pods import PodTemplate, unrunnable_images
-from mizzen.kinds.parts.typed_properties import repeat_faults
 from mizzen.kinds.schema.findings import Context, Finding, Warn
-from mizzen.kinds.schema.resource import Part, Present, name_fault
+from mizzen.kinds.schema.resource import Part, Present, name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.serving import AutoScale, Batching, Layer
 from mizzen.kinds.text import durations
@@ -70,9 +70,7 @@ class Predictor(Part):
     shadow: bool = Field(False, description="Receives copies of requests; its responses are dropped.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.name, f"{at}.name")
-        if fault:
-            yield fault
+        yield from name_faults(self.name, f"{at}.name")
         if (self.model_version is None) == (self.graph is None) and context.was_read(at, "modelVersion", "graph"):
             yield Fault(
                 f"{at}.modelVersion",
@@ -111,8 +109,7 @@ class ServingProperties(Part):
     custom_routing: CustomRouting | None = Field(None, description="Takes over another component's requests by header.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        places = [(f"{at}.predictors[{index}].name", one.name) for index, one in enumerate(self.predictors)]
-        yield from repeat_faults(places, "predictor")
+        yield from repeats.name_faults(self.predictors, f"{at}.predictors", "predictor")
         yield from _share_faults(self.predictors, f"{at}.predictors", context)
         for index, one in enumerate(self.predictors):
             automatic = one.batching is not None and one.batching.batch_size == "auto"

@@ -18,22 +18,24 @@ from mizzen.kinds.text.references import ReferenceText
 CONTAINER = "Container"
 
 
+PodReplicas = Annotated[
+    int | None,
+    Field(ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."),
+]
+
+
 class CustomPod(Part):
     """A pod with containers that nodes can call."""
 
     spec: PodSpec = Field(description="The pod, as in Kubernetes.")
-    replicas: int | None = Field(
-        None, ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."
-    )
+    replicas: PodReplicas = None
 
 
 class InlinePod(Part):
     """The newer form of an entry of `custom`."""
 
     podspec: PodSpec = Field(description="The pod, as in Kubernetes.")
-    replicas: int | None = Field(
-        None, ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."
-    )
+    replicas: PodReplicas = None
 
 
 class InlineImplementation(Part):

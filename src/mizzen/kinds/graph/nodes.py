@@ -12,7 +12,7 @@ from mizzen.kinds.graph.implementations import Implementation
 from mizzen.kinds.graph.routes import NodeRoute
 from mizzen.kinds.parts.one_of import at_most_one, present_fields
 from mizzen.kinds.schema.findings import Context, Finding, Warn
-from mizzen.kinds.schema.resource import Part, Present, name_fault
+from mizzen.kinds.schema.resource import Part, Present, name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.serving import CEILING_MS
 
@@ -126,9 +126,7 @@ class GraphNode(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.name, f"{at}.name")
-        if fault is not None:
-            yield fault
+        yield from name_faults(self.name, f"{at}.name")
 
     def calls(self) -> Iterator[tuple[str, Implementation]]:
         """Every call that the node declares, with the field that declares it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 from typing import Annotated, Any, Literal
 
@@ -53,15 +53,6 @@ class TensorValue(Part):
 def flat(data: list[Any]) -> list[Any]:
     """The elements in order."""
     return [value for item in data for value in (flat(item) if isinstance(item, list) else (item,))]
-
-
-def repeat_faults(tensors: Iterable[TensorMetadata | TensorValue], at: str) -> Iterator[Fault]:
-    """A fault for every repeated name; `at` is the path of the list."""
-    seen: set[str] = set()
-    for index, tensor in enumerate(tensors):
-        if tensor.name in seen:
-            yield Fault(f"{at}[{index}].name", f"a second tensor '{tensor.name}'")
-        seen.add(tensor.name)
 
 
 def _count(data: list[Any]) -> int:

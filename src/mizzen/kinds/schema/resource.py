@@ -337,6 +337,12 @@ def name_fault(name: object, path: str = "metadata.name") -> Fault | None:
     return Fault(path, f"{name!r} is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'")
 
 
+def name_faults(name: object, path: str = "metadata.name") -> tuple[Fault, ...]:
+    """`name_fault` for checks, which yield faults: at most one."""
+    fault = name_fault(name, path)
+    return (fault,) if fault is not None else ()
+
+
 def format_time(time: datetime) -> str:
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 

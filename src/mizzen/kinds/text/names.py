@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator
 
 from mizzen.kinds.schema.resource import NAME
+from mizzen.kinds.text.patterns import matching
 
 
 def check_name(text: str) -> str:
@@ -19,6 +20,15 @@ def check_name(text: str) -> str:
 def _name_or_nothing(text: str) -> str:
     return check_name(text) if text else ""
 
+
+BucketName = Annotated[
+    str,
+    matching(
+        r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]",
+        "a bucket name; expected 3 to 63 lower-case letters, digits, '-' and '.', with a letter or digit at both ends",
+    ),
+]
+"""Of an S3-compatible object store."""
 
 Name = Annotated[str, AfterValidator(check_name)]
 

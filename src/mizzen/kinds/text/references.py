@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator
-
 from mizzen.kinds.schema.resource import NAME
+from mizzen.kinds.text.patterns import accepted_by
 from mizzen.kinds.text.versions import check_alias, normal_version
 
 
@@ -55,18 +54,8 @@ def split_version_suffix(name: str) -> tuple[str, str] | None:
         return None
 
 
-def _check(text: str) -> str:
-    parse(text)
-    return text
-
-
-def _check_unaliased(text: str) -> str:
-    parse_unaliased(text)
-    return text
-
-
-ReferenceText = Annotated[str, AfterValidator(_check)]
+ReferenceText = Annotated[str, accepted_by(parse)]
 """A field with a reference, stored as written."""
 
-UnaliasedText = Annotated[str, AfterValidator(_check_unaliased)]
+UnaliasedText = Annotated[str, accepted_by(parse_unaliased)]
 """A field with a reference without an alias, stored as written."""
