@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, Spec, Status, format_time
@@ -58,7 +58,7 @@ class MonitorSpec(Spec):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from repeats.name_faults(self.env, f"{at}.env", "variable")
+        yield from uniqueness.name_faults(self.env, f"{at}.env", "variable")
         if self.tool is not None and self.tool not in TOOLS:
             hint = suggestion(self.tool, TOOLS, "known")
             yield Warn(f"{at}.tool", f"unknown tool '{self.tool}', so the built-in viewer is used; {hint}")

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -36,7 +36,7 @@ class NodeSpec(Spec):
     gpus: int = Field(0, ge=0, le=64, description="The number of GPUs it offers.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        repeated = dict(repeats.repeats(self.capabilities))
+        repeated = dict(uniqueness.repeats(self.capabilities))
         for index, capability in enumerate(self.capabilities):
             place = f"{at}.capabilities[{index}]"
             if index in repeated:

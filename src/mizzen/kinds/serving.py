@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
 from mizzen.kinds.parts.signatures import Signature
@@ -220,11 +220,11 @@ class InferenceModelSpec(Spec):
         yield from self._what_is_served(at, context)
         yield from self._where_it_runs(at, context)
         yield from self._how_it_answers(at, context)
-        yield from repeats.name_faults(self.env, f"{at}.env", "variable")
+        yield from uniqueness.name_faults(self.env, f"{at}.env", "variable")
         for index, name in enumerate(self.extra_names):
             if name == context.name:
                 yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is already its own name")
-        yield from repeats.word_faults(self.extra_names, f"{at}.extraNames")
+        yield from uniqueness.word_faults(self.extra_names, f"{at}.extraNames")
 
     def _what_is_served(self, at: str, context: Context) -> Iterator[Finding]:
         if self.image:
@@ -274,8 +274,8 @@ class InferenceModelSpec(Spec):
             yield Fault(f"{at}.batching.batchSize", "'auto' needs spec.timeoutMs, the latency limit")
         if self.cache is not None and not self.idempotent and context.was_read(at, "idempotent"):
             yield Fault(f"{at}.cache", "needs spec.idempotent: cached responses do not reach the model")
-        yield from repeats.name_faults(self.inputs, f"{at}.inputs", "tensor")
-        yield from repeats.name_faults(self.outputs, f"{at}.outputs", "tensor")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
         if self.default_output is not None:
             yield from default_output_faults(self.default_output, self.outputs, f"{at}.defaultOutput")
             yield from self._default_shapes(self.default_output, at, context)
@@ -300,7 +300,7 @@ def default_output_faults(
     """
     if not answer:
         yield Fault(at, "must have at least 1")
-    yield from repeats.name_faults(answer, at, "tensor")
+    yield from uniqueness.name_faults(answer, at, "tensor")
     declared = {output.name: output for output in outputs}
     for index, tensor in enumerate(answer):
         wanted = declared.get(tensor.name)
@@ -319,7 +319,7 @@ def _is_one_row(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _target_faults(manifest: tuple[ModelFile, ...], target: str | None, at: str) -> Iterator[Fault]:
     versions = [file.version for file in manifest]
-    for index, version in repeats.repeats(versions):
+    for index, version in uniqueness.repeats(versions):
         yield Fault(f"{at}.manifest[{index}].version", f"version {version} is given twice")
     listed = ", ".join(dict.fromkeys(filter(None, versions)))
     if target is None and len(versions) > 1:

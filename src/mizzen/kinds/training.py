@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
@@ -117,7 +117,7 @@ class TrainingSettings(Part):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from gpu_warning(self.gpu, f"{at}.gpu", context)
-        yield from repeats.name_faults(self.env, f"{at}.env", "variable")
+        yield from uniqueness.name_faults(self.env, f"{at}.env", "variable")
 
 
 class TrainingTarget(Spec):

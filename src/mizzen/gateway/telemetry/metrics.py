@@ -109,7 +109,7 @@ def _labels(counts: Counts, **more: str) -> Labels:
     return ("gateway", counts.gateway), *more.items()
 
 
-def _held_requests(of: ServerCounts) -> int:
+def _count_held(of: ServerCounts) -> int:
     return 0 if of.replicas else of.waiting + (0 if of.cache is None else of.cache.followers)
 
 
@@ -128,7 +128,7 @@ _REFUSALS: tuple[MetricDefinition[Counts], ...] = (
 )  # fmt: skip
 _QUEUES: tuple[MetricDefinition[ServerCounts], ...] = (
     ("mizzen_queue_length", "gauge", "Calls that wait for a replica.", lambda of: of.waiting),
-    ("mizzen_held_requests", "gauge", "Requests that wait because no replica is ready.", _held_requests),
+    ("mizzen_held_requests", "gauge", "Requests that wait because no replica is ready.", _count_held),
     ("mizzen_queue_bytes", "gauge", "Bytes of the calls that wait.", lambda of: of.waiting_bytes),
     ("mizzen_calls_in_flight", "gauge", "Calls that a replica works on.", lambda of: of.in_flight),
     ("mizzen_replicas_ready", "gauge", "Replicas that this gateway may send to.", lambda of: of.replicas),

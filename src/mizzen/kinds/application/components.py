@@ -18,7 +18,7 @@ from mizzen.kinds.application.training import (
     TrainingTaskProperties,
 )
 from mizzen.kinds.application.traits import Trait
-from mizzen.kinds.parts import repeats, typed_properties
+from mizzen.kinds.parts import typed_properties, uniqueness
 from mizzen.kinds.parts.typed_properties import ModuleType, TypedPart
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import name_faults
@@ -80,7 +80,7 @@ class Component(TypedPart):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from name_faults(self.name, f"{at}.name")
-        yield from repeats.name_faults(self.traits, f"{at}.traits", "trait")
+        yield from uniqueness.name_faults(self.traits, f"{at}.traits", "trait")
         yield from self._infrastructure_faults(at)
         if self.module is not None and self.family == "terraform":
             return  # only the module knows its variables

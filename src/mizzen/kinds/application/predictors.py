@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.version_reference import WrittenVersionRef
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.pods import PodTemplate, unrunnable_images
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part, Present, name_faults
@@ -109,7 +109,7 @@ class ServingProperties(Part):
     custom_routing: CustomRouting | None = Field(None, description="Takes over another component's requests by header.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from repeats.name_faults(self.predictors, f"{at}.predictors", "predictor")
+        yield from uniqueness.name_faults(self.predictors, f"{at}.predictors", "predictor")
         yield from _share_faults(self.predictors, f"{at}.predictors", context)
         for index, one in enumerate(self.predictors):
             automatic = one.batching is not None and one.batching.batch_size == "auto"

@@ -25,7 +25,7 @@ from mizzen.kinds.application.workflow import (
     order_findings,
     positions_of,
 )
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Part, Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -53,8 +53,8 @@ class ApplicationSpec(Spec):
         return positions_of(self.workflow.steps, f"{at}.workflow.steps") if self.workflow else ()
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from repeats.name_faults(self.components, f"{at}.components", "component")
-        yield from repeats.name_faults(self.policies, f"{at}.policies", "policy")
+        yield from uniqueness.name_faults(self.components, f"{at}.components", "component")
+        yield from uniqueness.name_faults(self.policies, f"{at}.policies", "policy")
         yield from _component_order(self, at)
         steps = self.step_positions(at)
         if steps:

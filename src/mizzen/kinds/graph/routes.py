@@ -11,7 +11,7 @@ from pydantic import Field, FiniteFloat
 from mizzen.errors import Fault
 from mizzen.kinds.graph.cascades import Cascade
 from mizzen.kinds.graph.implementations import Implementation
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.one_of import at_most_one, exactly_one, present_fields
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part, Planned, Present
@@ -49,7 +49,7 @@ class Split(Part):
             yield Fault(f"{at}.traffic", f"must sum to {WHOLE}, not {sum(traffic.values())}")
         if self.key is not None and not _KEY.fullmatch(self.key):
             yield Fault(f"{at}.key", f"{self.key[:100]!r} is not a valid key: write user or header:<name>")
-        yield from repeats.word_faults(self.shadow, f"{at}.shadow")
+        yield from uniqueness.word_faults(self.shadow, f"{at}.shadow")
         for index, name in enumerate(self.shadow):
             if name in traffic:
                 yield Fault(f"{at}.shadow[{index}]", f"'{name}' also has traffic; a shadow is not part of the {WHOLE}")

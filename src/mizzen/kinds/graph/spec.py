@@ -11,7 +11,7 @@ from mizzen.errors import Fault
 from mizzen.kinds.graph import graph_rules, last_applied
 from mizzen.kinds.graph.routes import HEADER
 from mizzen.kinds.graph.structure import GraphStructure, as_list
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part, Present, Status
@@ -77,7 +77,7 @@ class MLGraphSpec(GraphStructure):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from graph_rules.findings_of(self, at, context)
-        yield from repeats.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
         if self.default_output is not None:
             yield from default_output_faults(self.default_output, (), f"{at}.defaultOutput")
         for index, header in enumerate(self.headers):

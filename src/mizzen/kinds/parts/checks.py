@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import one_of, repeats
+from mizzen.kinds.parts import one_of, uniqueness
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding
@@ -28,8 +28,8 @@ class RequiredSignature(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from repeats.name_faults(self.inputs, f"{at}.inputs", "tensor")
-        yield from repeats.name_faults(self.outputs, f"{at}.outputs", "tensor")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
         if not self.inputs and not self.outputs and context.was_read(at, "inputs", "outputs"):
             yield Fault(at, "needs inputs or outputs")
 
@@ -47,8 +47,8 @@ class GoldenRequest(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from repeats.name_faults(self.inputs, f"{at}.inputs", "tensor")
-        yield from repeats.name_faults(self.outputs, f"{at}.outputs", "tensor")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
 
 
 class Disagreement(Part):
@@ -104,7 +104,7 @@ class Hook(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.on:
             yield Fault(f"{at}.on", "must have at least 1")
-        yield from repeats.word_faults(self.on, f"{at}.on")
+        yield from uniqueness.word_faults(self.on, f"{at}.on")
         yield from one_of.exactly_one(self, ("command", "webhook"), at, context)
         if self.command is not None and not any(self.command[:1]):
             yield Fault(f"{at}.command", "must not be empty")

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import repeats
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part
@@ -81,7 +81,7 @@ class PodSpec(Part):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.containers:
             yield Fault(f"{at}.containers", "must have at least 1")
-        yield from repeats.name_faults(self.containers, f"{at}.containers", "container")
+        yield from uniqueness.name_faults(self.containers, f"{at}.containers", "container")
 
 
 class PodMeta(Part):
