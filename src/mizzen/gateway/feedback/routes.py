@@ -16,6 +16,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,12 +69,12 @@ class _ResolvedFeedback(NamedTuple):
     ran: Sequence[RecordedRun]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FeedbackApi:
-    def __init__(self, folder: Path, writer: FeedbackWriter, service: GatewayContext) -> None:
-        """`folder`: has the records of all gateways."""
-        self._folder = folder
-        self._writer = writer
-        self._service = service
+    folder: Path
+    """The records of all gateways."""
+    writer: FeedbackWriter
+    service: GatewayContext
 
     async def answer(self, endpoint: Endpoint, body: bytes) -> Answer:
         """Raises ValueError if the body cannot be parsed; Invalid, NotFound or Conflict; Unavailable if the feedback
@@ -85,8 +86,8 @@ class FeedbackApi:
                 f"'{endpoint.name}' keeps no records of its answers, so it cannot take feedback: add "
                 "`feedback: {}` to its spec, or a bandit to its graph"
             )
-        now = self._service.wall()
-        found = find(self._folder, limits.uid, v2.header_text(feedback.id), since=now - limits.max_seconds)
+        now = self.service.wall()
+        found = find(self.folder, limits.uid, v2.header_text(feedback.id), since=now - limits.max_seconds)
         decisions = _resolve_decisions(feedback, found, endpoint)
         _check_user(feedback, found)
         accuracy = _answer_accuracy(feedback, found)
@@ -112,7 +113,7 @@ class FeedbackApi:
 
     def close(self) -> None:
         """Writes pending feedback first."""
-        self._writer.close()
+        self.writer.close()
 
     async def _submit(self, entry: FeedbackEntry, case: _ResolvedFeedback) -> FeedbackOutcome:
         future: asyncio.Future[FeedbackOutcome] = asyncio.get_running_loop().create_future()
@@ -128,11 +129,11 @@ class FeedbackApi:
             else:
                 future.set_result(outcome)
 
-        self._writer.submit(entry, on_done)
+        self.writer.submit(entry, on_done)
         return await future
 
     def _count(self, case: _ResolvedFeedback) -> None:
-        metrics, endpoint = self._service.metrics, case.endpoint
+        metrics, endpoint = self.service.metrics, case.endpoint
         for node, arm in {(node, arm) for node, arm, _ in case.decisions} or {("", "")}:
             metrics.add_reward(endpoint.namespace, endpoint.name, node, arm, case.reward)
         for node, version in case.ran:
@@ -159,7 +160,7 @@ class FeedbackApi:
         graph, queues = endpoint.graph, endpoint.queues
         if graph is not None:
             callee = next((each.call for each in graph.nodes if each.name == node), None)
-            name = self._service.routes.names.get((endpoint.namespace, callee.name)) if callee is not None else None
+            name = self.service.routes.names.get((endpoint.namespace, callee.name)) if callee is not None else None
             found = None if name is None else name.versions.get(version) or name.current
             queues = () if found is None else found.queues
         return [queue for queue in queues if queue.server.version == version]
