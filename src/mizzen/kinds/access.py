@@ -73,7 +73,7 @@ class RoleBindingSpec(Spec):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for field, words in (("subjects", self.subjects), ("verbs", self.verbs)):
             if not words:
-                yield Fault(f"{at}.{field}", "must have at least 1")
+                yield Fault(f"{at}.{field}", "must have at least 1 entry")
             yield from uniqueness.word_faults(words, f"{at}.{field}")
         for index, subject in enumerate(self.subjects):
             if not _SUBJECT.fullmatch(subject):

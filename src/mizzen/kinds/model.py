@@ -225,7 +225,7 @@ def _repeat_faults(lines: tuple[str, ...], at: str) -> Iterator[Fault]:
     for index, line in enumerate(lines):
         package = requirements.package(line) if ";" not in line else ""
         if package and package in seen:
-            yield Fault(f"{at}[{index}]", f"a second requirement for '{package}'")
+            yield Fault(f"{at}[{index}]", f"there is already a requirement for '{package}'")
         seen.add(package)
 
 

@@ -96,7 +96,7 @@ class RolloutSpec(Spec):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.steps:
-            yield Fault(f"{at}.steps", "must have at least 1")
+            yield Fault(f"{at}.steps", "must have at least 1 entry")
         highest = 0
         for index, step in enumerate(self.steps):
             if step.set_weight is not None and step.set_weight < highest:

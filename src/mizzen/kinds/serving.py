@@ -299,7 +299,7 @@ def default_output_faults(
     An output whose name or type could not be read is not compared.
     """
     if not answer:
-        yield Fault(at, "must have at least 1")
+        yield Fault(at, "must have at least 1 entry")
     yield from uniqueness.name_faults(answer, at, "tensor")
     declared = {output.name: output for output in outputs}
     for index, tensor in enumerate(answer):

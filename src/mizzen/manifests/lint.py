@@ -107,7 +107,7 @@ def _again(document: Document, namespace: str, seen: dict[tuple[str, str, str], 
         yield Warn("metadata.name", f"{document} is also in {first.where}; applied in this order, the last one wins")
 
 
-_NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a name\b.*")
+_NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a valid name\b.*")
 
 
 def _as_written(fault: Fault, unquoted: Mapping[str, str]) -> Fault:

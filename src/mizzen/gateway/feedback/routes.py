@@ -181,7 +181,7 @@ def parse_feedback(body: bytes) -> FeedbackBody:
         raise ValueError("id: expected a string that is not empty")
     reward, truth = fields.get("reward"), fields.get("truth")
     if reward is None and truth is None:
-        raise Invalid("reward: is missing, and so is truth; send at least one of them")
+        raise Invalid("reward and truth are both missing; send at least one of them")
     if reward is not None and not _is_reward(reward):
         raise Invalid("reward: expected a number from 0 to 1")
     try:

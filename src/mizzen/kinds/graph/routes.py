@@ -48,7 +48,7 @@ class Split(Part):
         if self.traffic is not None and sum(traffic.values()) != WHOLE and context.is_complete(f"{at}.traffic"):
             yield Fault(f"{at}.traffic", f"must sum to {WHOLE}, not {sum(traffic.values())}")
         if self.key is not None and not _KEY.fullmatch(self.key):
-            yield Fault(f"{at}.key", f"{self.key[:100]!r} is not a valid key: write user or header:<name>")
+            yield Fault(f"{at}.key", f"{self.key[:100]!r} is not a valid key; expected user or header:<name>")
         yield from uniqueness.word_faults(self.shadow, f"{at}.shadow")
         for index, name in enumerate(self.shadow):
             if name in traffic:

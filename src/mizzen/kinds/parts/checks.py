@@ -103,7 +103,7 @@ class Hook(Part):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.on:
-            yield Fault(f"{at}.on", "must have at least 1")
+            yield Fault(f"{at}.on", "must have at least 1 entry")
         yield from uniqueness.word_faults(self.on, f"{at}.on")
         yield from one_of.exactly_one(self, ("command", "webhook"), at, context)
         if self.command is not None and not any(self.command[:1]):

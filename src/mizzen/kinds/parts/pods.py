@@ -80,7 +80,7 @@ class PodSpec(Part):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.containers:
-            yield Fault(f"{at}.containers", "must have at least 1")
+            yield Fault(f"{at}.containers", "must have at least 1 entry")
         yield from uniqueness.name_faults(self.containers, f"{at}.containers", "container")
 
 

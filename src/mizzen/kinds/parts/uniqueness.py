@@ -38,6 +38,6 @@ def path_faults(names: Iterable[tuple[str, str | None]], noun: str) -> Iterator[
     seen: set[str] = set()
     for path, name in names:
         if name in seen:
-            yield Fault(path, f"a second {noun} '{name}'")
+            yield Fault(path, f"'{name}' is already the name of another {noun}")
         if name:
             seen.add(name)

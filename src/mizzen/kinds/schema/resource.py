@@ -334,7 +334,10 @@ def name_fault(name: object, path: str = "metadata.name") -> Fault | None:
         return None
     if name in (None, ""):
         return Fault(path, "required")
-    return Fault(path, f"{name!r} is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'")
+    return Fault(
+        path,
+        f"{name!r} is not a valid name; expected lower-case letters, digits and '-', at most 63, such as 'my-model'",
+    )
 
 
 def name_faults(name: object, path: str = "metadata.name") -> tuple[Fault, ...]:

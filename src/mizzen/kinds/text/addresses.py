@@ -31,7 +31,7 @@ def parse(text: str) -> Address:
     found = _ADDRESS.fullmatch(text)
     if found is None or len(found["host"]) > _LONGEST_HOST:
         raise ValueError(
-            f"{text[:100]!r} is not an address: write host, host:port or host:port/path, e.g. 'scorer:8080'"
+            f"{text[:100]!r} is not a valid address; expected host, host:port or host:port/path, such as 'scorer:8080'"
         )
     scheme: Literal["http", "https"] = "https" if found["scheme"] == "https" else "http"
     port = int(found["port"]) if found["port"] else _PORTS[scheme]

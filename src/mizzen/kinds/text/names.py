@@ -13,7 +13,7 @@ from mizzen.kinds.text.patterns import matching
 def check_name(text: str) -> str:
     """Raises ValueError with a message for the author of `text`."""
     if not NAME.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is not a name: lower-case letters, digits and '-', at most 63")
+        raise ValueError(f"{text[:100]!r} is not a valid name; expected lower-case letters, digits and '-', at most 63")
     return text
 
 

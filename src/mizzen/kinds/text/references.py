@@ -29,7 +29,7 @@ def parse(text: str) -> ModelReference:
     """Raises ValueError with a message for the author of `text`."""
     name, mark, rest = re.fullmatch(r"([^:@]*)([:@]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not NAME.fullmatch(name):
-        raise ValueError(f"{text[:100]!r} is not a reference: write name, name:version or name@alias")
+        raise ValueError(f"{text[:100]!r} is not a valid reference; expected name, name:version or name@alias")
     if mark == ":":
         return ModelReference(name, version=normal_version(rest))
     return ModelReference(name, alias=check_alias(rest)) if mark else ModelReference(name)
@@ -39,7 +39,7 @@ def parse_unaliased(text: str) -> ModelReference:
     """`name` or `name:version`; an alias is not allowed, since it would form a chain. Raises ValueError."""
     reference = parse(text)
     if reference.alias:
-        raise ValueError(f"'{text}' refers to an alias: write name or name:version")
+        raise ValueError(f"'{text}' refers to an alias; expected name or name:version")
     return reference
 
 
