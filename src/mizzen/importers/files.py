@@ -87,14 +87,14 @@ def import_objects(written: Sequence[SourceObject]) -> ImportResult:
     manifests: list[Mapping[str, Any]] = []
     notes: list[ImportNote] = []
     for one in written:
-        said = ImportNotes(one.place)
+        own_notes = ImportNotes(one.place)
         try:
-            made = _convert(one, served, said)
+            made = _convert(one, served, own_notes)
             _demand_accepted(made)
             manifests += made
         except CannotImport as error:
-            said.refuse(error.faults)
-        notes += said
+            own_notes.refuse(error.faults)
+        notes += own_notes
     return ImportResult(tuple(manifests), (*notes, *_repeat_notes(manifests)))
 
 

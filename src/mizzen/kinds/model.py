@@ -44,17 +44,14 @@ class ModelSpec(Spec):
     framework: Framework | None = Field(None, description="The framework of versions that do not declare one.")
     track: Literal["manual", "latest"] = Field(
         "manual",
-        description="`manual`: a promotion changes the current version; `latest`: each new version becomes current "
-        "when ready.",
+        description="`manual`: promotions change the current version; `latest`: each new version does, when ready.",
     )
     aliases: Annotated[dict[str, Version], MaxItems(1000)] = Field(
         default_factory=dict,
         description="Names for versions, such as `prod: '3'`. They can be used in place of a version.",
     )
     alias_of: UnaliasedText | None = Field(
-        None,
-        description="Makes this model a second name of another one, `name` or `name:version`, without versions of its "
-        "own.",
+        None, description="Makes this model a second name of `name` or `name:version`, without versions of its own."
     )
     checks: Annotated[Checks | None, Planned()] = Field(
         None, description="Checks that each version must pass before it becomes active."

@@ -55,8 +55,7 @@ def _batch_size(value: Any, inner: ValidatorFunctionWrapHandler) -> int | Litera
 
 class Batching(Part):
     batch_size: Annotated[int | Literal["auto"], WrapValidator(_batch_size)] = Field(
-        DEFAULT_BATCH,
-        description="The most requests in one batch; `auto` finds the best size within `timeoutMs`.",
+        DEFAULT_BATCH, description="The most requests in one batch; `auto` finds the best size within `timeoutMs`."
     )
     timeout_seconds: float | None = Field(
         None, ge=0, le=60, description="How long a batch may wait to fill up. Default: batches do not wait."
@@ -85,25 +84,17 @@ class AutoScale(Part):
     """Scales replicas with the requests in flight: up at once, down after `quietSeconds`."""
 
     min_replicas: int = Field(
-        1,
-        ge=0,
-        le=1000,
-        description="The fewest replicas. With 0, none runs while idle, and the next request starts one.",
+        1, ge=0, le=1000, description="The fewest replicas. With 0, none runs while idle; a request starts one."
     )
     max_replicas: int = Field(ge=1, le=1000, description="The most replicas.")
     target: int | None = Field(
-        None,
-        ge=1,
-        description="The requests in flight per replica to aim for. Default: the batch size if there is one, else 4.",
+        None, ge=1, description="The target of requests in flight per replica. Default: the batch size, else 4."
     )
     quiet_seconds: float = Field(
         300, ge=1, le=86_400, description="How long replicas must be unneeded before they are stopped."
     )
     standby: int = Field(
-        0,
-        ge=0,
-        le=1000,
-        description="Additional replicas that are kept loaded and ready, even while idle.",
+        0, ge=0, le=1000, description="Additional replicas that are kept loaded and ready, even while idle."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
@@ -160,13 +151,10 @@ class InferenceModelSpec(Spec):
         (), description="Additional names for callers. An object that has such a name takes precedence."
     )
     follow_alias: bool = Field(
-        False,
-        description="Switch versions whenever the alias (or, without `targetVersion`, the current version) changes.",
+        False, description="Switch versions when the alias changes, or, without `targetVersion`, the current version."
     )
     checkpoint: str | None = Field(
-        None,
-        min_length=1,
-        description="The id of a checkpoint of the version. Default: the newest one when serving begins.",
+        None, min_length=1, description="A checkpoint of the version, by id. Default: the newest when serving begins."
     )
     auto_scale: Annotated[AutoScale | None, Present] = Field(
         None, description="Scale the number of replicas with load, starting with `replicas`."

@@ -47,8 +47,7 @@ class ReplicaSpec(Part):
     replicas: int = Field(1, ge=0, le=1000, description="The number of replicas.")
     restart_policy: RestartPolicy | None = Field(
         None,
-        description="Never, OnFailure, Always, or ExitCode, which retries exit codes from 128. Default: that of the "
-        "job.",
+        description="Never, OnFailure, Always, or ExitCode, which retries exit codes from 128. Default: the job's.",
     )
     template: PodTemplate | None = Field(None, description="The pod that each replica runs in.")
     gpu: Gpu | None = Field(None, description="The GPUs of each replica. Default: those of the job.")
@@ -88,16 +87,12 @@ class TrainingSettings(Part):
         default_factory=dict, description="Hyperparameters, passed to the code as JSON."
     )
     success_policy: Literal["Chief", "AllWorkers"] = Field(
-        "Chief",
-        description="`Chief`: the job succeeds with its chief, or worker 0 if it has none; `AllWorkers`: with all "
-        "workers.",
+        "Chief", description="`Chief`: the job succeeds with its chief, else worker 0; `AllWorkers`: with all workers."
     )
     restart_policy: RestartPolicy = Field("Never", description="The restart policy of replica types without their own.")
     backoff_limit: int = Field(6, ge=0, description="The number of restarts after which the job fails.")
     clean_pod_policy: Literal["Running", "All", "None"] = Field(
-        "Running",
-        description="At the end of the job: `Running` stops the replicas that still run, `All` removes all, `None` "
-        "leaves all.",
+        "Running", description="At the end, `Running` stops running replicas, `All` removes all, `None` leaves all."
     )
     ttl_seconds_after_finished: int | None = Field(
         None, ge=0, description="Delete the job this long after it ends; checkpoints are kept. Default: never."

@@ -21,7 +21,7 @@ _NO_DURATION = {"count": 0, "ns": 0}
 
 
 def metadata(name: str, versions: Iterable[str], hello: Hello) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": name,
         "versions": list(versions),
         "platform": hello.framework,
@@ -29,8 +29,8 @@ def metadata(name: str, versions: Iterable[str], hello: Hello) -> dict[str, Any]
         "outputs": hello.outputs,
     }
     if hello.table is not None:
-        said["parameters"] = {"table": hello.table}
-    return said
+        document["parameters"] = {"table": hello.table}
+    return document
 
 
 def config(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
 
 def readiness(name: str, endpoint: Endpoint) -> dict[str, Any]:
     """The readiness of a callable endpoint, with the reason if a call would wait for a replica."""
-    said: dict[str, Any] = {"name": name, "ready": True}
-    return said | {"reason": endpoint.reason} if endpoint.reason else said
+    document: dict[str, Any] = {"name": name, "ready": True}
+    return document | {"reason": endpoint.reason} if endpoint.reason else document
 
 
 def index_entry(endpoint: Endpoint) -> dict[str, str]:

@@ -72,7 +72,7 @@ def route_of(graph: Resource, workloads: Mapping[Ref, Resource]) -> tuple[Route,
     named = {unit: workloads.get(Ref("Workload", name, namespace)) for unit, name in serving.workloads.items()}
     found = {unit: workload for unit, workload in named.items() if workload is not None}
     protocols = {
-        address: spoken for address, said in serving.protocols.items() if (spoken := _parse_protocol(said)) is not None
+        address: spoken for address, name in serving.protocols.items() if (spoken := _parse_protocol(name)) is not None
     }
     try:
         compiled, services = compile_graph(graph, spec, found, generation=serving.generation, protocols=protocols)

@@ -109,37 +109,37 @@ def explain_unsupported(node: GraphNode) -> str:
 
 
 def _calls(node: GraphNode, there: set[str]) -> Iterator[DeclaredCall]:
-    said = _implementations_of(node)
+    implementations = _implementations_of(node)
     # Without dependencies there is nothing to merge, so its merge is not called.
-    if "merge" in said and node.dependencies:
-        yield _call(node, "merge", said["merge"])
-    if "implementation" in said:
-        yield _call(node, "implementation", said["implementation"])
+    if "merge" in implementations and node.dependencies:
+        yield _call(node, "merge", implementations["merge"])
+    if "implementation" in implementations:
+        yield _call(node, "implementation", implementations["implementation"])
     elif (own := node.container(there)) is not None:
         yield DeclaredCall(node.name, "implementation", container=own)
-    if "route" in said:
-        yield _call(node, "route", said["route"])
+    if "route" in implementations:
+        yield _call(node, "route", implementations["route"])
 
 
-def _call(node: GraphNode, role: Role, said: Implementation) -> DeclaredCall:
-    call = DeclaredCall(node.name, role, protocol=said.protocol)
-    if said.container is not None:
-        return replace(call, container=said.container)
-    if said.served is not None:
-        return replace(call, served=references.parse(said.served))
-    if said.service is not None:
-        return replace(call, address=said.service)
-    if said.inline is not None and said.inline.podspec is not None:
+def _call(node: GraphNode, role: Role, target: Implementation) -> DeclaredCall:
+    call = DeclaredCall(node.name, role, protocol=target.protocol)
+    if target.container is not None:
+        return replace(call, container=target.container)
+    if target.served is not None:
+        return replace(call, served=references.parse(target.served))
+    if target.service is not None:
+        return replace(call, address=target.service)
+    if target.inline is not None and target.inline.podspec is not None:
         return replace(call, container=f"{node.name}.{role}")
-    form = "inline.kfspec" if said.inline is not None else "ref.custom of this kind"
+    form = "inline.kfspec" if target.inline is not None else "ref.custom of this kind"
     where = role if role == "implementation" else f"{role}.implementation"
     return replace(call, lacking=f"{where}.{form} {NOT_RUN}")
 
 
 def _in_place(node: GraphNode) -> Iterator[GraphContainer]:
     """Containers that are defined inline, where they are called."""
-    for role, said in _implementations_of(node).items():
-        inline = said.inline
+    for role, implementation in _implementations_of(node).items():
+        inline = implementation.inline
         if inline is not None and inline.podspec is not None and inline.podspec.containers:
             replicas = 1 if inline.replicas is None else inline.replicas
             yield GraphContainer(f"{node.name}.{role}", _container_of(inline.podspec, node.name), replicas)

@@ -89,8 +89,7 @@ class Implementation(Part):
     )
     svc: AddressText | None = Field(
         None,
-        description="A service: host[:port][/path], with or without http:// or https://. Default port: 80, or 443 "
-        "with https.",
+        description="A service: host[:port][/path], with or without http:// or https://. Default port: 80 or 443.",
     )
     ref: ImplementationReference | None = Field(None, description="The newer form of `kfservice` and `svc`.")
     inline: InlineImplementation | None = Field(None, description="An implementation that is defined here.")

@@ -38,9 +38,7 @@ class Ensemble(Part):
         "mean", description="`mean`: the mean of each element; `vote`: the label with the highest total weight."
     )
     partial: bool | None = Field(
-        None,
-        description="At the deadline, merge the outputs that arrived. Default: true if the graph has a "
-        "`defaultOutput`.",
+        None, description="At the deadline, merge what arrived. Default: true if the graph has a `defaultOutput`."
     )
     threshold: FiniteFloat | None = Field(
         None, description="Return 1 where the mean is at least this value, else 0. Default: return the mean itself."
@@ -61,9 +59,9 @@ class Ensemble(Part):
         if self.implementation is None:
             return
         yield Warn(at, "unknown field 'implementation'; read as merge.implementation")
-        beside = sorted(self.model_fields_set - {"implementation"})
-        if beside:
-            yield Fault(at, f"'implementation' decides how to merge, so {' and '.join(beside)} cannot be set with it")
+        others = sorted(self.model_fields_set - {"implementation"})
+        if others:
+            yield Fault(at, f"'implementation' decides how to merge, so {' and '.join(others)} cannot be set with it")
 
 
 class Merge(Part):

@@ -30,8 +30,7 @@ class Split(Part):
 
     traffic: Annotated[dict[str, int] | None, MaxItems(1000)] = Field(
         None,
-        description="The percentage of each child: whole numbers that sum to 100. A child not named gets 0. Default: "
-        "an even split.",
+        description="The percentage of each child: whole numbers that sum to 100; others get 0. Default: even.",
     )
     key: str | None = Field(
         None, description="`user` or `header:<name>`: equal values always get the same child. Default: random."

@@ -20,9 +20,7 @@ class S3Dataset(Part):
     endpoint: WebUrl | None = Field(None, description="The URL of the object store. Default: that of the settings.")
     region: str | None = Field(None, description="The region of the bucket.")
     secret: Name | None = Field(
-        None,
-        description="A secret with the keys `accessKeyId` and `secretAccessKey`. Default: the credentials of the "
-        "settings.",
+        None, description="A secret with the keys `accessKeyId` and `secretAccessKey`. Default: as in the settings."
     )
 
 

@@ -242,6 +242,11 @@ class Part(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @classmethod
+    def wire_fields(cls) -> dict[str, FieldInfo]:
+        """The fields by their names on the wire."""
+        return {info.alias or name: info for name, info in cls.model_fields.items()}
+
+    @classmethod
     def readable(cls, data: Mapping[str, Any]) -> Self:
         """The readable part of stored data: a field that cannot be read counts as absent.
 

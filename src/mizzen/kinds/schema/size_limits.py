@@ -50,7 +50,7 @@ def drop_excess(model: type[Part], data: Any, path: str) -> tuple[Any, tuple[Fau
 def _part(model: type[Part], data: Any, path: str, found: list[Fault]) -> Any:
     if not isinstance(data, Mapping):
         return data
-    fields = {info.alias or name: info for name, info in model.model_fields.items()}
+    fields = model.wire_fields()
     kept: dict[str, Any] = {}
     strange: dict[str, Any] = {}
     for name, value in data.items():
