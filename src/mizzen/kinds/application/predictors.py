@@ -22,7 +22,7 @@ from mizzen.kinds.text.quantities import Gpu, gpu_warning
 WHOLE = 100
 
 
-class Scale(AutoScale):
+class PredictorScale(AutoScale):
     """Scales replicas with the requests in flight."""
 
     metrics: Annotated[tuple[dict[str, Any], ...], MaxItems(1000)] = Field(
@@ -58,7 +58,7 @@ class Predictor(Part):
     graph: GraphRef | None = Field(None, description="The model by its files, in place of `modelVersion`.")
     replicas: int = Field(1, ge=0, description="The number of replicas; with `autoScale`, the initial number.")
     traffic_percentage: int | None = Field(None, ge=0, le=WHOLE, description="Its percentage of the requests.")
-    auto_scale: Annotated[Scale | None, Present] = Field(
+    auto_scale: Annotated[PredictorScale | None, Present] = Field(
         None, description="Scale the number of replicas with the requests in flight."
     )
     batching: Annotated[Batching | None, Present] = Field(None, description="The batching of requests.")
