@@ -86,7 +86,7 @@ def test_an_object_is_edited(kubectl: Kubectl, tmp_path: Path) -> None:
     refused = kubectl("edit", "model", "iris", EDITOR=str(editor), code=1).err
     assert 'models.mizzen.dev "iris" is invalid' in refused
     kept = [path.read_text() for path in kubectl.home.glob("kubectl-edit-*.yaml")]
-    assert any("# * spec.track: 'lately' is not possible" in text for text in kept)
+    assert any("# * spec.track: 'lately' is not a valid value" in text for text in kept)
 
 
 def test_labels_and_annotations_come_and_go(kubectl: Kubectl) -> None:
@@ -139,7 +139,7 @@ def test_all_that_is_wrong_is_told_at_once(kubectl: Kubectl) -> None:
     wrong = model("iris", framework=1, track="mnual")
     refused = kubectl("create", "-f", "-", sent=wrong, code=1).err
     assert refused.startswith('The Model "iris" is invalid:')
-    assert "spec.track: 'mnual' is not possible; did you mean 'manual'?" in refused
+    assert "spec.track: 'mnual' is not a valid value; did you mean 'manual'?" in refused
     assert "spec.framework: " in refused
 
 

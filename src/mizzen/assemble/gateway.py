@@ -11,7 +11,7 @@ from typing import cast
 
 from mizzen.access import quota_usage
 from mizzen.assemble.sockets import grpc_of, inference_of, socket_of, until_stopped, url_of
-from mizzen.gateway.process import AccessOptions, FeedbackOptions, Limits, ReportOptions, serve
+from mizzen.gateway.process import AccessOptions, FeedbackOptions, GatewayLimits, ReportOptions, serve
 from mizzen.gateway.queueing.scale_from_zero import HoldLimits
 from mizzen.gateway.telemetry.access_log import AccessLogMode
 from mizzen.gateway.telemetry.tracing import TracingConfig
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The inference API, until SIGTERM."""
     gc.set_threshold(*GC_THRESHOLDS)
-    limits = Limits(
+    limits = GatewayLimits(
         max_body_bytes=settings.max_body_bytes,
         queue_limit=settings.queue_limit,
         queue_bytes=settings.queue_bytes,

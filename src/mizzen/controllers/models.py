@@ -20,7 +20,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Condition, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
-from mizzen.kinds.text.references import Reference
+from mizzen.kinds.text.references import ModelReference
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.recorder import EventNote
@@ -146,7 +146,7 @@ def answering_aliases(wanted: Mapping[str, str], told: Mapping[str, str], answer
     return {alias: version for alias, version in sorted(moved.items()) if version is not None}
 
 
-def _decide_alias(facts: ModelFacts, second: Reference, accepted: Condition, status: ModelStatus) -> Decision:
+def _decide_alias(facts: ModelFacts, second: ModelReference, accepted: Condition, status: ModelStatus) -> Decision:
     refusal = _check_alias_target(facts, second)
     if refusal is not None:
         return Decision(status=status.model_copy(update={"conditions": (refusal,)}))
@@ -163,7 +163,7 @@ def _decide_alias(facts: ModelFacts, second: Reference, accepted: Condition, sta
     return Decision(status=status.model_copy(update=update), notes=notes)
 
 
-def _check_alias_target(facts: ModelFacts, second: Reference) -> Condition | None:
+def _check_alias_target(facts: ModelFacts, second: ModelReference) -> Condition | None:
     first = facts.aliased
     if first is None or first.deleting:
         return _reject("ModelNotFound", f"spec.aliasOf: there is no model '{second.name}'")
@@ -179,7 +179,7 @@ def _reject(reason: str, message: str) -> Condition:
     return Condition(type="Accepted", status="False", reason=reason, message=message)
 
 
-def _alias_target_of(model: Resource) -> Reference | None:
+def _alias_target_of(model: Resource) -> ModelReference | None:
     """The model that this one is an alias of; None: none, or its spec cannot be parsed."""
     text = catalog.field(model, "spec.aliasOf")
     try:
@@ -188,7 +188,9 @@ def _alias_target_of(model: Resource) -> Reference | None:
         return None
 
 
-def _versions_named_by(model: Resource, second: Reference | None, inference_models: Iterable[Resource]) -> set[str]:
+def _versions_named_by(
+    model: Resource, second: ModelReference | None, inference_models: Iterable[Resource]
+) -> set[str]:
     """All versions whose existence a decision may depend on."""
     served = {InferenceModelStatus.of(resource).serving_version for resource in inference_models}
     wanted = {second.version} if second else set(ModelSpec.readable(model.spec).aliases.values())

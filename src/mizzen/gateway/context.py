@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mizzen.access.policy import ANONYMOUS
 from mizzen.gateway.access.audit_sampling import AuditSampler
-from mizzen.gateway.access.authorizer import FORBIDDEN, PLANE, UNAUTHENTICATED, AccessDecision, Authorizer, Credentials
+from mizzen.gateway.access.authorizer import FORBIDDEN, PLANE, UNAUTHENTICATED, Authorizer, Credentials, RequestDecision
 from mizzen.gateway.access.rate_limits import LimitExceeded
 from mizzen.gateway.access.refusal_log import RefusalLog
 from mizzen.gateway.inference.endpoint import Endpoint
@@ -30,62 +31,34 @@ class KnownHead(NamedTuple):
     """When its token expires, in seconds since 1970."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class GatewayContext:
     """Shared by all requests of one gateway process."""
 
-    __slots__ = (
-        "access_log",
-        "clock",
-        "cors",
-        "heads",
-        "intake",
-        "logged_from",
-        "max_body_bytes",
-        "metrics",
-        "new_id",
-        "permits",
-        "refusals",
-        "routes",
-        "samples",
-        "tracer",
-        "wall",
-    )  # fmt: skip
+    max_body_bytes: int
+    intake: BodyBudget
+    metrics: Metrics
+    clock: Callable[[], float]
+    """Monotonic."""
+    wall: Callable[[], float]
+    """Seconds since 1970."""
+    new_id: Callable[[], bytes]
+    permits: Authorizer
+    refusals: RefusalLog
+    access_log: AccessLog
+    cors: Cors
+    samples: AuditSampler | None = None
+    """Samples predictions for the audit; None: no sampling."""
+    tracer: Tracer | None = None
+    """None if nothing is traced."""
+    routes: Routes = field(default_factory=lambda: Routes(from_table=False))
+    heads: dict[bytes, KnownHead] = field(default_factory=dict)
+    """Authorized heads, byte for byte, as these routes and this authorizer judged them."""
+    logged_from: int = field(init=False)
+    """The lowest status code that has to be logged or traced; callers compare it before they call `log_request`."""
 
-    def __init__(
-        self,
-        *,
-        max_body_bytes: int,
-        intake: BodyBudget,
-        metrics: Metrics,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        new_id: Callable[[], bytes],
-        permits: Authorizer,
-        refusals: RefusalLog,
-        access_log: AccessLog,
-        cors: Cors,
-        samples: AuditSampler | None = None,
-        tracer: Tracer | None = None,
-    ) -> None:
-        """`clock` is monotonic, `wall` returns seconds since 1970. `tracer`: None if nothing is traced."""
-        self.routes = Routes(from_table=False)
-        self.permits = permits
-        self.heads: dict[bytes, KnownHead] = {}
-        """Authorized heads, byte for byte, as these routes and this authorizer judged them."""
-        self.refusals = refusals
-        self.access_log = access_log
-        self.cors = cors
-        self.samples = samples
-        """Samples predictions for the audit; None: no sampling."""
-        self.tracer = tracer
-        self.logged_from = access_log.min_code if tracer is None else 0
-        """The lowest status code that has to be logged or traced; callers compare it before they call `log_request`."""
-        self.wall = wall
-        self.max_body_bytes = max_body_bytes
-        self.intake = intake
-        self.metrics = metrics
-        self.clock = clock
-        self.new_id = new_id
+    def __post_init__(self) -> None:
+        self.logged_from = self.access_log.min_code if self.tracer is None else 0
 
     def replace(self, *, routes: Routes | None = None, permits: Authorizer | None = None) -> None:
         """Put a new Table or access.json in force, and forget the heads judged by the old one."""
@@ -118,7 +91,7 @@ class GatewayContext:
         lines = head.rate_limit.header_lines(now) if excess is None else excess.header_lines
         return excess, head._replace(response_headers=head.response_headers + lines)
 
-    def note_refusal(self, asked: AuthRequest, decision: AccessDecision) -> None:
+    def note_refusal(self, asked: AuthRequest, decision: RequestDecision) -> None:
         """Write a refusal to the audit; other decisions are ignored."""
         if decision.code not in (UNAUTHENTICATED, FORBIDDEN):
             return
@@ -130,7 +103,7 @@ class GatewayContext:
 
     def note_foreign(self, asked: AuthRequest, reason: str) -> None:
         """Write to the audit that a request was refused for its origin, before authentication."""
-        self.note_refusal(asked, AccessDecision(FORBIDDEN, reason, ANONYMOUS.name, "authenticate", PLANE))
+        self.note_refusal(asked, RequestDecision(FORBIDDEN, reason, ANONYMOUS.name, "authenticate", PLANE))
 
 
 class AuthRequest(NamedTuple):

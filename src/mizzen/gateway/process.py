@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GatewayLimits:
     max_body_bytes: int
     queue_limit: int
     queue_bytes: int
@@ -148,7 +148,7 @@ async def serve(
     grpc_socket: sockets.socket | None = None,
     table: Path,
     guard: AccessOptions,
-    limits: Limits,
+    limits: GatewayLimits,
     records: ReportOptions,
     learning: FeedbackOptions,
     tls: CertificateFiles | None = None,
@@ -195,7 +195,7 @@ class _Gateway:
     def __init__(
         self,
         guard: AccessOptions,
-        limits: Limits,
+        limits: GatewayLimits,
         records: ReportOptions,
         learning: FeedbackOptions,
         traced: TracingConfig | None,

@@ -12,7 +12,9 @@ valid Table indefinitely. A gateway that had no Table yet answers 503, because i
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -193,71 +195,53 @@ class TableLoader:
         *,
         alias: str = "",
     ) -> Endpoint:
-        def find(server: str) -> plan_submit.Caller[Call]:
+        def find(server: str) -> plan_submit.PlanTarget[Call]:
             return cached_queue.wrap_queue(queues[server], self._service.clock, self._room)
 
-        mine = tuple(queues[server] for server in plan.servers)
-        if plan.graph is not None:
-            return self._graph_endpoint(route, version, asked, plan, alias)
         models = frozenset({route.name, route.model} - {""})
-        owner = route.model or route.name
-        unserved = (
-            ""
-            if mine or (route.namespace, owner, version) in self._expected_versions
-            else _unserved_message(route, version)
-        )
-        timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
-        keeper = self._graphs.record_writer(plan.kept)
-        alone = len(mine) == 1 and keeper is None
-        return Endpoint(
+        new_endpoint = partial(
+            Endpoint,
             namespace=route.namespace,
             name=route.name,
             version=version,
             asked_version=asked,
             target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
+            response_prefix=v2.render_answer_head(route.name, version),
+            counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
+            codec=V2,
+            default=default_output_of(plan.default),
+            kept=plan.kept,
+        )
+        if plan.graph is not None:
+            bound = self._bound_graph(route, plan.graph, plan.kept)
+            timeout = (plan.graph.timeout_ms or math.inf) / 1000
+            new_id = self._service.new_id if bound.writer is None else bound.writer.new_id
+            return new_endpoint(
+                queues=(), submit=bound.submit, timeout=min(MAX_SECONDS, timeout), new_id=new_id, bound=bound
+            )
+        mine = tuple(queues[server] for server in plan.servers)
+        served = bool(mine) or (route.namespace, route.model or route.name, version) in self._expected_versions
+        timeouts = (queue.server.timeout_ms / 1000 for queue in mine if queue.server.timeout_ms is not None)
+        writer = self._graphs.record_writer(plan.kept)
+        return new_endpoint(
             queues=mine,
             submit=plan_submit.submitter_of(plan, find) if mine else self._reject,
             timeout=min((MAX_SECONDS, *timeouts)),
-            response_prefix=v2.render_answer_head(route.name, version),
-            counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
-            new_id=self._service.new_id if keeper is None else keeper.new_id,
-            codec=V2,
-            unserved=unserved,
-            cache=cached_queue.cache_of(mine[0]) if alone else None,
-            default=default_output_of(plan.default),
-            notes=None if keeper is None else ResponseParameters({}, keeper, encode_record(0, (), [("", version)])),
-            kept=plan.kept,
+            new_id=self._service.new_id if writer is None else writer.new_id,
+            unserved="" if served else _unserved_message(route, version),
+            cache=cached_queue.cache_of(mine[0]) if len(mine) == 1 and writer is None else None,
+            notes=None if writer is None else ResponseParameters({}, writer, encode_record(0, (), [("", version)])),
         )
 
-    def _graph_endpoint(
-        self, route: table_types.Route, version: str, asked: str | None, plan: table_types.Plan, alias: str
-    ) -> Endpoint:
-        """The endpoint of a graph; the graph is bound to what it calls once all endpoints exist."""
-        graph = plan.graph
-        assert graph is not None
+    def _bound_graph(
+        self, route: table_types.Route, graph: table_types.CompiledGraph, limits: table_types.RecordLimits | None
+    ) -> BoundGraph:
+        """The graph of a route; it is bound to what it calls once all endpoints exist."""
         key = route.namespace, route.name, graph.generation
         bound = self._graphs_by_key.get(key)
         if bound is None:
-            bound = self._graphs_by_key[key] = self._graphs.bind_graph(route.namespace, route.name, graph, plan.kept)
-        timeout = MAX_SECONDS if graph.timeout_ms is None else min(MAX_SECONDS, graph.timeout_ms / 1000)
-        models = frozenset({route.name, route.model} - {""})
-        return Endpoint(
-            namespace=route.namespace,
-            name=route.name,
-            version=version,
-            asked_version=asked,
-            target=Target(route.namespace, "Model", route.name, models=models, alias=alias),
-            queues=(),
-            submit=bound.submit,
-            timeout=timeout,
-            response_prefix=v2.render_answer_head(route.name, version),
-            counters=self._service.metrics.counters(route.namespace, route.name, version, route.model),
-            new_id=self._service.new_id if bound.writer is None else bound.writer.new_id,
-            codec=V2,
-            default=default_output_of(plan.default),
-            bound=bound,
-            kept=plan.kept,
-        )
+            bound = self._graphs_by_key[key] = self._graphs.bind_graph(route.namespace, route.name, graph, limits)
+        return bound
 
     def _reroute(self, calls: Iterable[Call]) -> None:
         """Move calls that waited for a version that is no longer served to the endpoint that now has their name."""

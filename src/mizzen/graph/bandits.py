@@ -1,8 +1,7 @@
 """Bandit policies: choose an arm for a request, and learn from rewards. Pure; randomness comes from the `rng` argument.
 
-All policies implement `BanditPolicy`. `init` builds the initial state, `select` chooses an arm, `combine` merges the
-answers of the chosen arms, and `observe` learns from a reward. A BanditState holds plain numbers;
-`selection/state_db.py` stores them.
+All policies implement `BanditPolicy`. `init` builds the initial state, `select` chooses an arm, and `observe`
+learns from a reward. A BanditState holds plain numbers; `selection/state_db.py` stores them.
 
 Rewards are numbers in [0, 1], stored as the count and sum of each arm. An arm without feedback has no mean.
 """
@@ -11,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import accumulate
 from random import Random
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from mizzen.graph import weighted_split
 from mizzen.graph.table_types import Policy
@@ -33,17 +33,15 @@ _Z = 1.959963984540054
 """95 % of a normal distribution lies within this many standard deviations."""
 
 
+@dataclass(slots=True)
 class Arm:
     """Statistics of one arm."""
 
-    __slots__ = ("count", "total", "weight")
-
-    def __init__(self, count: int = 0, total: float = 0.0, weight: float = 1.0) -> None:
-        self.count = count
-        self.total = total
-        """Sum of the rewards."""
-        self.weight = weight
-        """Only exp3 changes it. The mean over all arms is 1."""
+    count: int = 0
+    total: float = 0.0
+    """Sum of the rewards."""
+    weight: float = 1.0
+    """Only exp3 changes it. The mean over all arms is 1."""
 
     @property
     def mean(self) -> float | None:
@@ -52,28 +50,16 @@ class Arm:
     def copy(self) -> Arm:
         return Arm(self.count, self.total, self.weight)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Arm) and (self.count, self.total, self.weight) == (
-            other.count, other.total, other.weight,
-        )  # fmt: skip
 
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Arm({self.count}, {self.total}, {self.weight})"
-
-
+@dataclass(slots=True)
 class BanditState:
     """Statistics of all arms of one node. Code that changes an arm directly must call `invalidate`."""
 
-    __slots__ = ("_prepared", "arms", "best")
-
-    def __init__(self, arms: dict[str, Arm], best: str) -> None:
-        self.arms = arms
-        self.best = best
-        """The arm with the highest mean. Stored, because ties are broken at random, once for all readers. If it was
-        removed from `arms`, `adjust_arms` picks another."""
-        self._prepared: tuple[BanditPolicy, Any] | None = None
+    arms: dict[str, Arm]
+    best: str
+    """The arm with the highest mean. Stored, because ties are broken at random, once for all readers. If it was removed
+    from `arms`, `adjust_arms` picks another."""
+    _prepared: tuple[BanditPolicy, Any] | None = field(default=None, init=False, repr=False, compare=False)
 
     def prepare(self, policy: BanditPolicy, build: Callable[[BanditState], Any]) -> Any:
         """Return what `policy` derives from this state to choose, cached until the state changes."""
@@ -88,20 +74,6 @@ class BanditState:
     def copy(self) -> BanditState:
         return BanditState({name: arm.copy() for name, arm in self.arms.items()}, self.best)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, BanditState) and (self.arms, self.best) == (other.arms, other.best)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"State({self.arms}, {self.best!r})"
-
-
-class CombinedAnswer(NamedTuple):
-    value: float
-    confidence: float
-    """Share of the total weight that has answered."""
-
 
 class BanditPolicy(Protocol):
     """A policy and its parameters. It holds no other state, so one instance serves all BanditStates."""
@@ -111,9 +83,6 @@ class BanditPolicy(Protocol):
 
     def select(self, state: BanditState, rng: Random) -> Choice:
         """Choose an arm, without changing the state. A single arm is chosen with probability 1."""
-
-    def combine(self, state: BanditState, answers: Mapping[str, float]) -> CombinedAnswer:
-        """Merge the answers by arm. Raises ValueError if their number differs from what `select` chose."""
 
     def observe(self, state: BanditState, arm: str, p: float, reward: float, rng: Random) -> BanditState:
         """Learn in place and return the same state. `p` is the probability that `select` returned with `arm`.
@@ -162,12 +131,6 @@ class _SingleArmPolicy:
         if not arms or len(set(arms)) != len(arms):
             raise ValueError(f"arms must be a non-empty list of unique names, not {list(arms)}")
         return BanditState({name: Arm() for name in arms}, _pick_any(arms, rng))
-
-    def combine(self, state: BanditState, answers: Mapping[str, float]) -> CombinedAnswer:
-        if len(answers) != 1:
-            raise ValueError(f"expected one answer, got {len(answers)}")
-        (value,) = answers.values()
-        return CombinedAnswer(value, 1.0)
 
     def observe(self, state: BanditState, arm: str, p: float, reward: float, rng: Random) -> BanditState:
         if not 0.0 <= reward <= 1.0:

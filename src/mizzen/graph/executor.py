@@ -92,23 +92,8 @@ class GraphRun:
     `answer` or `refuse`, or when the caller disconnects (`abandon`)."""
 
     __slots__ = (
-        "_arrived",
-        "_deadlines",
-        "_draining",
-        "_open",
-        "_queue",
-        "_runs",
-        "confidence",
-        "deadline",
-        "decisions",
-        "failure",
-        "finished",
-        "nodes",
-        "output_names",
-        "outputs",
-        "pending",
-        "raw",
-        "reached",
+        "_arrived", "_deadlines", "_draining", "_open", "_queue", "_runs", "confidence", "deadline", "decisions",
+        "failure", "finished", "nodes", "output_names", "outputs", "pending", "raw", "reached",
     )  # fmt: skip
 
     def __init__(self, nodes: Sequence[PreparedNode], deadline: float) -> None:
@@ -161,7 +146,7 @@ class GraphRun:
     def shadow(self, node: PreparedNode, chosen: PreparedNode, message: Message) -> None:
         """Send the shadows of this node a copy of the message for the chosen child."""
 
-    def compare_members(self, node: PreparedNode, members: Sequence[merging.Member]) -> None:
+    def compare_members(self, node: PreparedNode, members: Sequence[merging.EnsembleMember]) -> None:
         """Called with the members of an ensemble that have arrived, all or some."""
 
     def now(self) -> float:
@@ -399,7 +384,7 @@ class GraphRun:
             for slot, _ in arrived:
                 counts[slot] += 1
             weights = [weight / (count or 1) for weight, count in zip(weights, counts, strict=True)]
-        members = [merging.Member(message.key, weights[slot], message.entries) for slot, message in came]
+        members = [merging.EnsembleMember(message.key, weights[slot], message.entries) for slot, message in came]
         agreed = 1.0
         try:
             if merge.kind == "vote":

@@ -34,7 +34,7 @@ _NAN = float("nan")
 """One object for all NaN values, so that NaN as a label equals itself."""
 
 
-class Member(NamedTuple):
+class EnsembleMember(NamedTuple):
     """One message from one dependency."""
 
     key: str
@@ -46,7 +46,7 @@ class Mismatch(ValueError):
     """Members cannot be merged. The text names the members and the difference."""
 
 
-def mean(members: Sequence[Member], threshold: float | None = None) -> messages.Entries:
+def mean(members: Sequence[EnsembleMember], threshold: float | None = None) -> messages.Entries:
     """Element-wise Σw·y/Σw of tensors with equal names and shapes; the plain mean if all weights are 0.
 
     Tensors are in the order of the first member. They are FP32 if all inputs are, else FP64. With a threshold they are
@@ -75,7 +75,7 @@ def mean(members: Sequence[Member], threshold: float | None = None) -> messages.
     return merged
 
 
-def vote(members: Sequence[Member]) -> tuple[messages.Entries, float]:
+def vote(members: Sequence[EnsembleMember]) -> tuple[messages.Entries, float]:
     """Return the element-wise label with the most weight, and the share of weight behind it, averaged over elements.
 
     In a tie, the label of the first listed member wins. Values, including floats, are labels compared by equality.
@@ -107,7 +107,7 @@ def vote(members: Sequence[Member]) -> tuple[messages.Entries, float]:
     return merged, agreed / count_in_all if count_in_all else 1.0
 
 
-def pairwise_disagreement(members: Sequence[Member]) -> list[float]:
+def pairwise_disagreement(members: Sequence[EnsembleMember]) -> list[float]:
     """Return how much members differ, from 0 to 1, for each pair in order: (0, 1), (0, 2), ..., (1, 2), ...
 
     Compares first tensors: for labels (integers, booleans, BYTES) the share that differs; for floats the mean absolute
@@ -127,7 +127,7 @@ def pairwise_disagreement(members: Sequence[Member]) -> list[float]:
     return [_distance(one, other) for one, other in combinations(firsts, 2)]
 
 
-def _weights_of(members: Sequence[Member]) -> tuple[list[float], float]:
+def _weights_of(members: Sequence[EnsembleMember]) -> tuple[list[float], float]:
     """Return the weights and their total. Added in a loop: the result of `sum` depends on the Python release."""
     weights = []
     total = 0.0
@@ -137,7 +137,7 @@ def _weights_of(members: Sequence[Member]) -> tuple[list[float], float]:
     return (weights, total) if total else ([1.0] * len(weights), float(len(weights)))
 
 
-def _align_tensors(members: Sequence[Member], at: int) -> AlignedTensors:
+def _align_tensors(members: Sequence[EnsembleMember], at: int) -> AlignedTensors:
     """Return the first member's tensor at index `at`, and the other members' tensors of the same name."""
     entries = members[0].entries
     name, _, shape, _, _ = first = entries[at]
@@ -162,14 +162,14 @@ def _align_tensors(members: Sequence[Member], at: int) -> AlignedTensors:
     return alike
 
 
-def _require_no_tensors(members: Sequence[Member]) -> None:
+def _require_no_tensors(members: Sequence[EnsembleMember]) -> None:
     """Raise Mismatch if a member has tensors although the first one has none."""
     for member in members:
         if member.entries:
             raise Mismatch(_difference_text(members[0], member, "tensors", "none", _format_names(member.entries)))
 
 
-def _difference_text(one: Member, other: Member, what: str, its: object, others: object) -> str:
+def _difference_text(one: EnsembleMember, other: EnsembleMember, what: str, its: object, others: object) -> str:
     return f"'{one.key}' and '{other.key}' differ in {what}: '{one.key}' has {its}, '{other.key}' has {others}"
 
 
@@ -214,7 +214,7 @@ def _mean_in_numpy(
     return name, datatype, shape, RAW, memoryview(means.tobytes())
 
 
-def _no_mean_text(members: Sequence[Member], alike: AlignedTensors, label: v2.Entry) -> str:
+def _no_mean_text(members: Sequence[EnsembleMember], alike: AlignedTensors, label: v2.Entry) -> str:
     key = next(member.key for member, tensor in zip(members, alike, strict=True) if tensor is label)
     return f"tensor '{label[0]}' of '{key}' is {label[1]}, which has no mean; labels are merged by method: vote"
 

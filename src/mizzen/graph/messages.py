@@ -163,8 +163,8 @@ def render_v1(outputs: Sequence[tuple[str, Sequence[v2.Entry] | str]], style: st
     """
     if len(outputs) == 1 and not isinstance(outputs[0][1], str):
         return v1.render_answer(_v1_values(outputs[0][1], style), style)
-    said = {key: {"error": given} if isinstance(given, str) else _v1_values(given, style) for key, given in outputs}
-    return v1.render_answer(said, style)
+    by_key = {key: {"error": given} if isinstance(given, str) else _v1_values(given, style) for key, given in outputs}
+    return v1.render_answer(by_key, style)
 
 
 def _v1_values(entries: Sequence[v2.Entry], style: str) -> Any:

@@ -1,7 +1,7 @@
 """Turns a Plan into a closure that submits calls.
 
 The gateway builds the closure once, when a Table arrives; each request then costs one function call. No I/O, no tasks:
-the closure hands the call to a Caller and returns. The Caller delivers the answer to the call itself.
+the closure hands the call to a PlanTarget and returns. The target delivers the answer to the call itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Call = TypeVar("Call")
 Call_contra = TypeVar("Call_contra", contravariant=True)
 
 
-class Caller(Protocol[Call_contra]):
+class PlanTarget(Protocol[Call_contra]):
     """One served version, as a plan sees it."""
 
     @property
@@ -30,8 +30,8 @@ class Caller(Protocol[Call_contra]):
         """Take responsibility for the call until it succeeds or fails. Returns at once."""
 
 
-def submitter_of(plan: Plan, find: Callable[[str], Caller[Call]]) -> Callable[[Call], None]:
-    """Return the function that submits calls of this plan. `find` maps a server id to its Caller.
+def submitter_of(plan: Plan, find: Callable[[str], PlanTarget[Call]]) -> Callable[[Call], None]:
+    """Return the function that submits calls of this plan. `find` maps a server id to its target.
 
     Raises ValueError if the plan has no servers.
     """
@@ -43,12 +43,12 @@ def submitter_of(plan: Plan, find: Callable[[str], Caller[Call]]) -> Callable[[C
     return _least_busy_submitter(callers)
 
 
-def _least_busy_submitter(callers: Sequence[Caller[Call]]) -> Callable[[Call], None]:
+def _least_busy_submitter(callers: Sequence[PlanTarget[Call]]) -> Callable[[Call], None]:
     def submit(call: Call) -> None:
         min(callers, key=_load_of).submit(call)
 
     return submit
 
 
-def _load_of(caller: Caller[Call]) -> tuple[bool, int]:
+def _load_of(caller: PlanTarget[Call]) -> tuple[bool, int]:
     return not caller.ready, caller.busy

@@ -17,26 +17,8 @@ class PreparedNode:
     """A node, prepared to run."""
 
     __slots__ = (
-        "children_by_name",
-        "choose",
-        "direct",
-        "final",
-        "keyed",
-        "lacking",
-        "merge",
-        "merge_target",
-        "name",
-        "next",
-        "place",
-        "route",
-        "route_target",
-        "shadows",
-        "skip",
-        "spec",
-        "target",
-        "timeout",
-        "tolerates_late",
-        "weights",
+        "children_by_name", "choose", "direct", "final", "keyed", "lacking", "merge", "merge_target", "name", "next",
+        "place", "route", "route_target", "shadows", "skip", "spec", "target", "timeout", "tolerates_late", "weights",
         "width",
     )  # fmt: skip
 
@@ -69,7 +51,7 @@ class PreparedNode:
         self.choose: ChooseChild | None = None
 
 
-def prepare_nodes(graph: table_types.Graph) -> tuple[PreparedNode, ...]:
+def prepare_nodes(graph: table_types.CompiledGraph) -> tuple[PreparedNode, ...]:
     """Prepare the nodes of a graph; their targets are not bound yet."""
     shapes = tuple(PreparedNode(node, place) for place, node in enumerate(graph.nodes))
     for shape in shapes:

@@ -29,16 +29,16 @@ def add_declared_inputs(entries: Entries, extra_inputs: Mapping[str, str], decla
 
 def split_route(entries: Entries) -> tuple[Entries, str | None]:
     """Split a router's outputs into the message and the chosen route, None if there is none. Raises ValueError."""
-    said = next((entry for entry in entries if entry[0] == ROUTE), None)
-    if said is None:
+    choice = next((entry for entry in entries if entry[0] == ROUTE), None)
+    if choice is None:
         return entries, None
-    if said[1] != "BYTES" and 0 not in said[2]:  # an empty list may have any type
-        raise ValueError(f"output '{ROUTE}' must hold node names, not {said[1]}")
+    if choice[1] != "BYTES" and 0 not in choice[2]:  # an empty list may have any type
+        raise ValueError(f"output '{ROUTE}' must hold node names, not {choice[1]}")
     names = [
         name.decode(errors="replace") if isinstance(name, bytes) else name
-        for name in array_of(said).reshape(-1).tolist()
+        for name in array_of(choice).reshape(-1).tolist()
     ]
-    return [entry for entry in entries if entry is not said], ",".join(names)
+    return [entry for entry in entries if entry is not choice], ",".join(names)
 
 
 def _entry(name: str, text: str) -> v2.Entry:

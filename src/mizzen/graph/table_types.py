@@ -140,7 +140,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it cannot run here at all, regardless of replicas. Requests that reach it fail with 503 and this text."""
 
 
-class InputTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class GraphInput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An input that a graph declares."""
 
     name: str
@@ -148,7 +148,7 @@ class InputTensor(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     shape: tuple[int, ...]
 
 
-class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CompiledGraph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A compiled MLGraph. Each node follows its dependencies; otherwise the order is that of the spec."""
 
     uid: str
@@ -156,7 +156,7 @@ class Graph(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     generation: int
     nodes: tuple[Node, ...]
     timeout_ms: int | None = None
-    inputs: tuple[InputTensor, ...] = ()
+    inputs: tuple[GraphInput, ...] = ()
     headers: tuple[str, ...] = ()
     """Request headers, in lower case, that are forwarded with every call."""
     away: dict[str, str] = {}
@@ -177,7 +177,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How to answer one name: call the least busy server of one version, or run a graph."""
 
     servers: tuple[str, ...] = ()
-    graph: Graph | None = None
+    graph: CompiledGraph | None = None
     default: tuple[ConstantOutput, ...] = ()
     """The answer if no server is ready or none answers in time. Empty: the caller gets an error."""
     kept: RecordLimits | None = None

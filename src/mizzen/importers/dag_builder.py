@@ -131,9 +131,9 @@ class DagBuilder:
         )
         return {"implementation": calls}
 
-    def _node_name(self, wanted: str, path: str, *said: Mapping[str, Any] | None) -> str:
+    def _node_name(self, wanted: str, path: str, *parts: Mapping[str, Any] | None) -> str:
         plain = label(wanted)
-        calls, merge, route = said
+        calls, merge, route = parts
         own = {(part or {}).get("implementation", {}).get("name") for part in (merge, route)}
         if calls is None and plain in self._containers and plain not in own:
             plain = join(plain, "pass")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mizzen.errors import Fault, NotFound
+from mizzen.errors import Fault
 from mizzen.importers import kserve, seldon
 from mizzen.importers.dns_labels import label
 from mizzen.importers.model_names import GraphContext, NameRegistry
 from mizzen.importers.notes import CannotImport, ImportNote, ImportNotes
 from mizzen.kinds.schema.resource import API_VERSION, DEFAULT_NAMESPACE
-from mizzen.manifests import canonical, lint, reader, strict_parse
+from mizzen.manifests import canonical, lint, reader
 
 GRAPH: Final = "InferenceGraph"
 DEPLOYMENT: Final = "SeldonDeployment"
@@ -73,19 +73,12 @@ class ImportResult:
 
 def read(place: str | os.PathLike[str]) -> list[SourceObject]:
     """The objects of a file, of all manifests in a folder, or of stdin (`-`). Raises NotFound if there are none."""
-    found = [one for source, text in reader.texts(place) for one in read_text(text, source)]
-    if not found:
-        raise NotFound(f"no objects in {place}", hint="in a folder, *.yaml, *.yml and *.json are read")
-    return found
+    return reader.read_place(place, read_text)
 
 
 def read_text(text: str | bytes, source: str = "text") -> list[SourceObject]:
     """The objects of YAML or JSON. An unreadable text becomes an object with that fault."""
-    try:
-        loaded = strict_parse.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
-    except strict_parse.Unreadable as error:
-        return [SourceObject(source, 1, {}, str(error))]
-    return [one for each in loaded for one in _objects(each.value, source, each.line)]
+    return [SourceObject(source, one.line, one.value, one.fault) for one in reader.load_objects(text)]
 
 
 def import_objects(written: Sequence[SourceObject]) -> ImportResult:
@@ -94,26 +87,15 @@ def import_objects(written: Sequence[SourceObject]) -> ImportResult:
     manifests: list[Mapping[str, Any]] = []
     notes: list[ImportNote] = []
     for one in written:
-        said = ImportNotes(one.place)
+        own_notes = ImportNotes(one.place)
         try:
-            made = _convert(one, served, said)
+            made = _convert(one, served, own_notes)
             _demand_accepted(made)
             manifests += made
         except CannotImport as error:
-            said.refuse(error.faults)
-        notes += said
+            own_notes.refuse(error.faults)
+        notes += own_notes
     return ImportResult(tuple(manifests), (*notes, *_repeat_notes(manifests)))
-
-
-def _objects(value: Any, source: str, line: int) -> Iterator[SourceObject]:
-    """One object; or each item of a list such as `kubectl get -o yaml` prints."""
-    if not isinstance(value, Mapping):
-        yield SourceObject(source, line, {}, f"must be an object, not {strict_parse.type_name(value)}")
-    elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
-        for item in value["items"]:
-            yield from _objects(item, source, line)
-    else:
-        yield SourceObject(source, line, value)
 
 
 def _convert(one: SourceObject, served: NameRegistry, notes: ImportNotes) -> list[dict[str, Any]]:

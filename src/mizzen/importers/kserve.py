@@ -260,7 +260,7 @@ class _GraphBuilder:
     def _demand_sound(self, router: Router, path: str) -> None:
         self.notes.left_out(path, router.unknown)
         if not router.steps:
-            raise CannotImport(Fault(f"{path}.steps", "must have at least 1"))
+            raise CannotImport(Fault(f"{path}.steps", "must have at least 1 entry"))
         for index, step in enumerate(router.steps):
             at = f"{path}.steps[{index}]"
             self.notes.left_out(at, step.unknown)

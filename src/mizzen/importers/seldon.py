@@ -112,11 +112,11 @@ class _PredictorConverter:
             or any(isinstance(each, Mapping) and each.get("name") == PARAMETERS for each in env)
         ):
             return container
-        told = [parameter.model_dump(by_alias=True, exclude_unset=True) for parameter in unit.parameters]
+        parameters = [parameter.model_dump(by_alias=True, exclude_unset=True) for parameter in unit.parameters]
         self._notes.add(
             path, f"the parameters of '{unit.name}' are in its environment variable {PARAMETERS}, as in Seldon"
         )
-        return {**container, "env": [*env, {"name": PARAMETERS, "value": json.dumps(told)}]}
+        return {**container, "env": [*env, {"name": PARAMETERS, "value": json.dumps(parameters)}]}
 
     def _timeout(self, annotations: Mapping[str, str]) -> int | None:
         """The timeout of each call, in milliseconds."""

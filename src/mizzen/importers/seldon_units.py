@@ -218,10 +218,10 @@ class UnitTree:
         meant = f"{unit.implementation} {uri}" if uri else f"{unit.implementation} of {around.caller.graph}/{unit.name}"
         name = around.caller.name_of(unit.name, meant, path)
         files = f"download the files of {uri}, then: " if uri else ""
-        told = f"deploy {unit.implementation} '{name}' here: {files}{around.caller.deploy_command(name)}"
+        task = f"deploy {unit.implementation} '{name}' here: {files}{around.caller.deploy_command(name)}"
         if around.replicas not in (None, 1):
-            told += f"; for {around.replicas} replicas: mizzen scale {name} {around.replicas}"
-        self._notes.add(path, told)
+            task += f"; for {around.replicas} replicas: mizzen scale {name} {around.replicas}"
+        self._notes.add(path, task)
         if unit.implementation == "SKLEARN_SERVER" and unit.parameter("method") in (None, "predict_proba"):
             self._notes.add(
                 path,

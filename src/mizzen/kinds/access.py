@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import one_of
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import NAME, Part, Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -73,9 +73,8 @@ class RoleBindingSpec(Spec):
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         for field, words in (("subjects", self.subjects), ("verbs", self.verbs)):
             if not words:
-                yield Fault(f"{at}.{field}", "must have at least 1")
-            for index, word in one_of.repeats(words):
-                yield Fault(f"{at}.{field}[{index}]", f"'{word}' is given twice")
+                yield Fault(f"{at}.{field}", "must have at least 1 entry")
+            yield from uniqueness.word_faults(words, f"{at}.{field}")
         for index, subject in enumerate(self.subjects):
             if not _SUBJECT.fullmatch(subject):
                 yield Fault(

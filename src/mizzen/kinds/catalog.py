@@ -37,6 +37,7 @@ from mizzen.kinds.schema.resource import (
     Spec,
     Status,
     name_fault,
+    name_faults,
 )
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.kinds.text import references
@@ -70,22 +71,16 @@ class Kind(KindNames):
 
     @classmethod
     def of(cls, name: str, spec: type[Spec], status: type[Status], **more: Any) -> Kind:
-        shown = kind_names.BY_NAME[name]
-        said = {field.name: getattr(shown, field.name) for field in fields(shown)}
-        return cls(**said, spec=spec, status=status, **more)
+        names = kind_names.BY_NAME[name]
+        return cls(**{each.name: getattr(names, each.name) for each in fields(names)}, spec=spec, status=status, **more)
 
     def examine(
         self, name: str, spec: Mapping[str, Any], context: Context = NOTHING_KNOWN, *, strict: bool = True
     ) -> Findings:
         """All faults and warnings that the object alone shows. `strict`: a user sent it."""
-        check = self.name_faults or _label_faults
         meant = self.spec.normalize(spec, context.annotations)
-        return Findings.of((*check(name, meant), *examine(self.spec, meant, "spec", context, strict=strict)))
-
-
-def _label_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, ...]:
-    fault = name_fault(name)
-    return (fault,) if fault else ()
+        of_name = name_faults(name) if self.name_faults is None else self.name_faults(name, meant)
+        return Findings.of((*of_name, *examine(self.spec, meant, "spec", context, strict=strict)))
 
 
 def _version_name_faults(name: str, spec: Mapping[str, Any]) -> tuple[Fault, ...]:
@@ -107,10 +102,6 @@ def _workload_name_faults(name: str, _spec: Mapping[str, Any]) -> tuple[Fault, .
     return (fault,) if fault else ()
 
 
-def _all_fields(spec: type[Spec]) -> frozenset[str]:
-    return frozenset(field.alias or name for name, field in spec.model_fields.items())
-
-
 OF_A_MODEL = ("spec.modelName",)
 ALIASED_MODEL = "spec.aliasOf.name"
 """The model that `spec.aliasOf` names, with or without a version."""
@@ -122,14 +113,13 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind.of(
         "ModelVersion", ModelVersionSpec, ModelVersionStatus,
-        fixed=_all_fields(ModelVersionSpec), name_faults=_version_name_faults, indexed=OF_A_MODEL,
+        fixed=frozenset(ModelVersionSpec.wire_fields()), name_faults=_version_name_faults, indexed=OF_A_MODEL,
         model="spec.modelName",
     ),
     Kind.of(
         "TrainingJob", TrainingJobSpec, TrainingJobStatus,
-        finalizers=(CHILDREN_FINALIZER,), fixed=_all_fields(TrainingJobSpec) - CHANGEABLE, alternative="start another "
-        "job",
-        indexed=OF_A_MODEL, model="spec.modelName",
+        finalizers=(CHILDREN_FINALIZER,), fixed=frozenset(TrainingJobSpec.wire_fields()) - CHANGEABLE,
+        alternative="start another job", indexed=OF_A_MODEL, model="spec.modelName",
     ),
     Kind.of(
         "InferenceModel", InferenceModelSpec, InferenceModelStatus,

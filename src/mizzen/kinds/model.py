@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -21,6 +20,7 @@ from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text import requirements
 from mizzen.kinds.text.frameworks import FRAMEWORKS, Framework, framework_warning
 from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.patterns import matching
 from mizzen.kinds.text.references import UnaliasedText, parse_unaliased
 from mizzen.kinds.text.urls import FileUrl, Repository, Sha256sum
 from mizzen.kinds.text.versions import RESERVED_VERSIONS, Version, check_alias, normal_version
@@ -44,17 +44,14 @@ class ModelSpec(Spec):
     framework: Framework | None = Field(None, description="The framework of versions that do not declare one.")
     track: Literal["manual", "latest"] = Field(
         "manual",
-        description="`manual`: a promotion changes the current version; `latest`: each new version becomes current "
-        "when ready.",
+        description="`manual`: promotions change the current version; `latest`: each new version does, when ready.",
     )
     aliases: Annotated[dict[str, Version], MaxItems(1000)] = Field(
         default_factory=dict,
         description="Names for versions, such as `prod: '3'`. They can be used in place of a version.",
     )
     alias_of: UnaliasedText | None = Field(
-        None,
-        description="Makes this model a second name of another one, `name` or `name:version`, without versions of its "
-        "own.",
+        None, description="Makes this model a second name of `name` or `name:version`, without versions of its own."
     )
     checks: Annotated[Checks | None, Planned()] = Field(
         None, description="Checks that each version must pass before it becomes active."
@@ -122,13 +119,7 @@ def _inside(path: str) -> str:
     return path
 
 
-def _digest(text: str) -> str:
-    if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
-        raise ValueError(f"{text[:100]!r} is not a digest; expected sha256: and 64 hexadecimal digits")
-    return text
-
-
-Digest = Annotated[str, AfterValidator(_digest)]
+Digest = Annotated[str, matching(r"sha256:[0-9a-f]{64}", "a digest; expected sha256: and 64 hexadecimal digits")]
 
 
 class Artifact(Part):
@@ -155,24 +146,18 @@ def _check_paths(artifacts: tuple[Artifact, ...]) -> tuple[Artifact, ...]:
     return artifacts
 
 
-def _commit(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text):
-        raise ValueError(f"{text[:100]!r} is not a commit; expected 40 or 64 hexadecimal digits, since branches move")
-    return text
-
-
-def _git_ref(text: str) -> str:
-    if not re.fullmatch(r"[!-,.-~][!-~]*", text):  # a leading '-' would be an option to git
-        raise ValueError(f"{text[:100]!r} is not a branch, tag or commit")
-    return text
+Commit = Annotated[
+    str,
+    matching(r"[0-9a-f]{40}|[0-9a-f]{64}", "a commit; expected 40 or 64 hexadecimal digits, since branches move"),
+]
+GitRef = Annotated[str, matching(r"[!-,.-~][!-~]*", "a branch, tag or commit")]
+"""Without a leading '-', which would be an option to git."""
 
 
 class Git(Part):
     repo: Repository = Field(description="The repository: a URL, host:path or a path.")
-    commit: Annotated[str, AfterValidator(_commit)] = Field(description="The commit, resolved at registration.")
-    ref: Annotated[str, AfterValidator(_git_ref)] | None = Field(
-        None, description="The branch or tag that was requested; it may have moved since."
-    )
+    commit: Commit = Field(description="The commit, resolved at registration.")
+    ref: GitRef | None = Field(None, description="The branch or tag that was requested; it may have moved since.")
     digest: Digest | None = Field(None, description="sha256:<hex> of the content, as stored in the blob store.")
 
 
@@ -237,7 +222,7 @@ def _repeat_faults(lines: tuple[str, ...], at: str) -> Iterator[Fault]:
     for index, line in enumerate(lines):
         package = requirements.package(line) if ";" not in line else ""
         if package and package in seen:
-            yield Fault(f"{at}[{index}]", f"a second requirement for '{package}'")
+            yield Fault(f"{at}[{index}]", f"there is already a requirement for '{package}'")
         seen.add(package)
 
 

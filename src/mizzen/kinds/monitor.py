@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from mizzen.kinds.parts import env
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, Spec, Status, format_time
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.patterns import matching
 
 TENSORBOARD, SCALARS = "tensorboard", "scalars"
 TOOLS = (TENSORBOARD, SCALARS)
@@ -35,12 +35,6 @@ def page_path(model: Ref) -> str:
     return f"{path_of(model)}/page"
 
 
-def _word(tool: str) -> str:
-    if not re.fullmatch(r"[a-z][-_.a-z0-9]{0,62}", tool):
-        raise ValueError(f"{tool[:100]!r} is not a valid tool name; expected a lower-case word such as {TOOLS[0]}")
-    return tool
-
-
 def first(monitors: Iterable[Resource]) -> Resource | None:
     """The monitor in effect if a model has several: the oldest."""
     staying = [monitor for monitor in monitors if not monitor.deleting]
@@ -48,9 +42,15 @@ def first(monitors: Iterable[Resource]) -> Resource | None:
                default=None)  # fmt: skip
 
 
+ToolName = Annotated[
+    str,
+    matching(r"[a-z][-_.a-z0-9]{0,62}", f"a valid tool name; expected a lower-case word such as {TENSORBOARD}"),
+]
+
+
 class MonitorSpec(Spec):
     model_name: Name = Field(description="The model to monitor. A model has at most one monitor.")
-    tool: Annotated[str, AfterValidator(_word)] | None = Field(
+    tool: ToolName | None = Field(
         None, description="`tensorboard`, or `scalars`, the built-in viewer. Default: by the model's framework."
     )
     env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
@@ -58,7 +58,7 @@ class MonitorSpec(Spec):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from env.repeat_faults(self.env, f"{at}.env")
+        yield from uniqueness.name_faults(self.env, f"{at}.env", "variable")
         if self.tool is not None and self.tool not in TOOLS:
             hint = suggestion(self.tool, TOOLS, "known")
             yield Warn(f"{at}.tool", f"unknown tool '{self.tool}', so the built-in viewer is used; {hint}")

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import one_of
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.serving import Layer
+from mizzen.kinds.text.patterns import matching
 from mizzen.kinds.text.quantities import Amount, Bytes
 
 CAPABILITIES = ("containers", "gpus")
 
 
-def _host(address: str) -> str:
-    if not re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[-._A-Za-z0-9]+)(:[0-9]{1,5})?", address):
-        raise ValueError(f"{address[:100]!r} is not an address; expected host or host:port")
-    return address
+NodeAddress = Annotated[
+    str,
+    matching(r"(\[[0-9a-fA-F:.]+\]|[-._A-Za-z0-9]+)(:[0-9]{1,5})?", "an address; expected host or host:port"),
+]
 
 
 class NodeSpec(Spec):
     layer: Layer = Field(description="`cloud` or `edge`.")
-    address: Annotated[str, AfterValidator(_host)] | None = Field(
-        None, description="The address at which it is reachable: host or host:port."
-    )
+    address: NodeAddress | None = Field(None, description="The address at which it is reachable: host or host:port.")
     capabilities: Annotated[tuple[str, ...], MaxItems(256)] = Field(
         (), description="What its engine supports: `containers`, `gpus`."
     )
@@ -38,7 +36,7 @@ class NodeSpec(Spec):
     gpus: int = Field(0, ge=0, le=64, description="The number of GPUs it offers.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        repeated = dict(one_of.repeats(self.capabilities))
+        repeated = dict(uniqueness.repeats(self.capabilities))
         for index, capability in enumerate(self.capabilities):
             place = f"{at}.capabilities[{index}]"
             if index in repeated:

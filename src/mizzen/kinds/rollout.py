@@ -17,7 +17,6 @@ from mizzen.kinds.text.names import Name
 
 Metric = Literal["error-rate", "latency-p50", "latency-p95", "latency-p99", "reward", "accuracy"]
 SHARES = ("error-rate", "reward", "accuracy")
-HIGHER_IS_BETTER = ("reward", "accuracy")
 
 
 class RolloutTarget(Part):
@@ -61,11 +60,6 @@ class Analysis(Part):
         "1h", description="Without enough samples for this long, the rollout pauses until a user decides."
     )
 
-    @property
-    def upwards(self) -> bool:
-        """Whether higher values are better."""
-        return bool(self.higher_is_better) if self.query else self.metric in HIGHER_IS_BETTER
-
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from one_of.exactly_one(self, ("metric", "query"), at, context)
         yield from one_of.exactly_one(self, ("threshold", "vs"), at, context)
@@ -102,7 +96,7 @@ class RolloutSpec(Spec):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.steps:
-            yield Fault(f"{at}.steps", "must have at least 1")
+            yield Fault(f"{at}.steps", "must have at least 1 entry")
         highest = 0
         for index, step in enumerate(self.steps):
             if step.set_weight is not None and step.set_weight < highest:

@@ -8,18 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import env, one_of, tensors
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Part, Planned, Present, Ref, Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.names import Name, NameOrNothing
-from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.text.quantities import Gpu, ResourceRequirements, gpu_warning
 from mizzen.kinds.text.urls import FileUrl, Sha256sum
 from mizzen.kinds.text.versions import Version, VersionOrNothing
 
@@ -55,8 +55,7 @@ def _batch_size(value: Any, inner: ValidatorFunctionWrapHandler) -> int | Litera
 
 class Batching(Part):
     batch_size: Annotated[int | Literal["auto"], WrapValidator(_batch_size)] = Field(
-        DEFAULT_BATCH,
-        description="The most requests in one batch; `auto` finds the best size within `timeoutMs`.",
+        DEFAULT_BATCH, description="The most requests in one batch; `auto` finds the best size within `timeoutMs`."
     )
     timeout_seconds: float | None = Field(
         None, ge=0, le=60, description="How long a batch may wait to fill up. Default: batches do not wait."
@@ -85,25 +84,17 @@ class AutoScale(Part):
     """Scales replicas with the requests in flight: up at once, down after `quietSeconds`."""
 
     min_replicas: int = Field(
-        1,
-        ge=0,
-        le=1000,
-        description="The fewest replicas. With 0, none runs while idle, and the next request starts one.",
+        1, ge=0, le=1000, description="The fewest replicas. With 0, none runs while idle; a request starts one."
     )
     max_replicas: int = Field(ge=1, le=1000, description="The most replicas.")
     target: int | None = Field(
-        None,
-        ge=1,
-        description="The requests in flight per replica to aim for. Default: the batch size if there is one, else 4.",
+        None, ge=1, description="The target of requests in flight per replica. Default: the batch size, else 4."
     )
     quiet_seconds: float = Field(
         300, ge=1, le=86_400, description="How long replicas must be unneeded before they are stopped."
     )
     standby: int = Field(
-        0,
-        ge=0,
-        le=1000,
-        description="Additional replicas that are kept loaded and ready, even while idle.",
+        0, ge=0, le=1000, description="Additional replicas that are kept loaded and ready, even while idle."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
@@ -160,13 +151,10 @@ class InferenceModelSpec(Spec):
         (), description="Additional names for callers. An object that has such a name takes precedence."
     )
     follow_alias: bool = Field(
-        False,
-        description="Switch versions whenever the alias (or, without `targetVersion`, the current version) changes.",
+        False, description="Switch versions when the alias changes, or, without `targetVersion`, the current version."
     )
     checkpoint: str | None = Field(
-        None,
-        min_length=1,
-        description="The id of a checkpoint of the version. Default: the newest one when serving begins.",
+        None, min_length=1, description="A checkpoint of the version, by id. Default: the newest when serving begins."
     )
     auto_scale: Annotated[AutoScale | None, Present] = Field(
         None, description="Scale the number of replicas with load, starting with `replicas`."
@@ -182,19 +170,19 @@ class InferenceModelSpec(Spec):
     timeout_ms: int | None = Field(
         None, ge=1, le=CEILING_MS, description="The deadline of a request in milliseconds, at most 60 s."
     )
-    default_output: Annotated[tuple[Tensor, ...] | None, MaxItems(256)] = Field(
+    default_output: Annotated[tuple[TensorValue, ...] | None, MaxItems(256)] = Field(
         None,
         description="The response if the model misses the deadline, or no replica is ready. An output whose shape "
         "begins with 1 is for one row, and is repeated for each row of a request.",
     )
-    inputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    inputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The inputs of the model. Default: as the model declares them."
     )
-    outputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    outputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The outputs of the model. Default: as the model declares them."
     )
     gpu: Gpu | None = Field(None, description="A share of one GPU, such as 0.5, or a number of whole GPUs.")
-    resources: Resources | None = Field(None, description="The resources of each replica.")
+    resources: ResourceRequirements | None = Field(None, description="The resources of each replica.")
     env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
         (), description="Environment variables: values, or references to secrets."
     )
@@ -220,12 +208,11 @@ class InferenceModelSpec(Spec):
         yield from self._what_is_served(at, context)
         yield from self._where_it_runs(at, context)
         yield from self._how_it_answers(at, context)
-        yield from env.repeat_faults(self.env, f"{at}.env")
+        yield from uniqueness.name_faults(self.env, f"{at}.env", "variable")
         for index, name in enumerate(self.extra_names):
             if name == context.name:
                 yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is already its own name")
-        for index, name in one_of.repeats(self.extra_names):
-            yield Fault(f"{at}.extraNames[{index}]", f"'{name}' is given twice")
+        yield from uniqueness.word_faults(self.extra_names, f"{at}.extraNames")
 
     def _what_is_served(self, at: str, context: Context) -> Iterator[Finding]:
         if self.image:
@@ -275,13 +262,13 @@ class InferenceModelSpec(Spec):
             yield Fault(f"{at}.batching.batchSize", "'auto' needs spec.timeoutMs, the latency limit")
         if self.cache is not None and not self.idempotent and context.was_read(at, "idempotent"):
             yield Fault(f"{at}.cache", "needs spec.idempotent: cached responses do not reach the model")
-        yield from tensors.repeat_faults(self.inputs, f"{at}.inputs")
-        yield from tensors.repeat_faults(self.outputs, f"{at}.outputs")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
         if self.default_output is not None:
             yield from default_output_faults(self.default_output, self.outputs, f"{at}.defaultOutput")
             yield from self._default_shapes(self.default_output, at, context)
 
-    def _default_shapes(self, answer: tuple[Tensor, ...], at: str, context: Context) -> Iterator[Fault]:
+    def _default_shapes(self, answer: tuple[TensorValue, ...], at: str, context: Context) -> Iterator[Fault]:
         declared = {output.name: output.shape for output in self.outputs}
         if not context.is_complete(f"{at}.outputs"):
             return
@@ -292,14 +279,16 @@ class InferenceModelSpec(Spec):
                 yield Fault(place, f"must be {row}, the shape of the output for one row")
 
 
-def default_output_faults(answer: tuple[Tensor, ...], outputs: Iterable[TensorSpec], at: str) -> Iterator[Fault]:
+def default_output_faults(
+    answer: tuple[TensorValue, ...], outputs: Iterable[TensorMetadata], at: str
+) -> Iterator[Fault]:
     """Faults of a default output by itself, and compared with the declared outputs, if any.
 
     An output whose name or type could not be read is not compared.
     """
     if not answer:
-        yield Fault(at, "must have at least 1")
-    yield from tensors.repeat_faults(answer, at)
+        yield Fault(at, "must have at least 1 entry")
+    yield from uniqueness.name_faults(answer, at, "tensor")
     declared = {output.name: output for output in outputs}
     for index, tensor in enumerate(answer):
         wanted = declared.get(tensor.name)
@@ -318,7 +307,7 @@ def _is_one_row(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _target_faults(manifest: tuple[ModelFile, ...], target: str | None, at: str) -> Iterator[Fault]:
     versions = [file.version for file in manifest]
-    for index, version in one_of.repeats(versions):
+    for index, version in uniqueness.repeats(versions):
         yield Fault(f"{at}.manifest[{index}].version", f"version {version} is given twice")
     listed = ", ".join(dict.fromkeys(filter(None, versions)))
     if target is None and len(versions) > 1:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import env
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import PodTemplate, image_warning, unrunnable_images
@@ -19,7 +19,7 @@ from mizzen.kinds.serving import Layer
 from mizzen.kinds.text.durations import Duration
 from mizzen.kinds.text.frameworks import Framework, framework_warning
 from mizzen.kinds.text.names import Name, NameOrNothing
-from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
+from mizzen.kinds.text.quantities import Gpu, ResourceRequirements, gpu_warning
 from mizzen.kinds.text.versions import VersionOrNothing
 
 REPLICA_TYPES = ("Chief", "Master", "Worker", "PS", "Evaluator")
@@ -47,12 +47,13 @@ class ReplicaSpec(Part):
     replicas: int = Field(1, ge=0, le=1000, description="The number of replicas.")
     restart_policy: RestartPolicy | None = Field(
         None,
-        description="Never, OnFailure, Always, or ExitCode, which retries exit codes from 128. Default: that of the "
-        "job.",
+        description="Never, OnFailure, Always, or ExitCode, which retries exit codes from 128. Default: the job's.",
     )
     template: PodTemplate | None = Field(None, description="The pod that each replica runs in.")
     gpu: Gpu | None = Field(None, description="The GPUs of each replica. Default: those of the job.")
-    resources: Resources | None = Field(None, description="The resources of each replica. Default: those of the job.")
+    resources: ResourceRequirements | None = Field(
+        None, description="The resources of each replica. Default: those of the job."
+    )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from gpu_warning(self.gpu, f"{at}.gpu", context)
@@ -60,7 +61,7 @@ class ReplicaSpec(Part):
             yield from unrunnable_images(self.template.spec, f"{at}.template.spec", context, "the job cannot run here")
 
 
-class Retention(Part):
+class JobRetention(Part):
     """What to keep of a job. Checkpoints that are served are always kept."""
 
     checkpoints: int | None = Field(None, ge=1, description="The number of newest checkpoints to keep. Default: all.")
@@ -78,8 +79,44 @@ class Retention(Part):
             yield Fault(f"{at}.metric", "required, to decide which checkpoints are the best")
 
 
-class TrainingJobSpec(Spec):
-    """Runs the code of a `version`, an `image`, a `command`, or the templates of the replica map."""
+class TrainingSettings(Part):
+    """How a training job runs, whatever its code."""
+
+    dataset: Dataset | None = Field(None, description="The data to download before the command starts.")
+    hyperparameters: Annotated[dict[str, Any], MaxItems(10_000)] = Field(
+        default_factory=dict, description="Hyperparameters, passed to the code as JSON."
+    )
+    success_policy: Literal["Chief", "AllWorkers"] = Field(
+        "Chief", description="`Chief`: the job succeeds with its chief, else worker 0; `AllWorkers`: with all workers."
+    )
+    restart_policy: RestartPolicy = Field("Never", description="The restart policy of replica types without their own.")
+    backoff_limit: int = Field(6, ge=0, description="The number of restarts after which the job fails.")
+    clean_pod_policy: Literal["Running", "All", "None"] = Field(
+        "Running", description="At the end, `Running` stops running replicas, `All` removes all, `None` leaves all."
+    )
+    ttl_seconds_after_finished: int | None = Field(
+        None, ge=0, description="Delete the job this long after it ends; checkpoints are kept. Default: never."
+    )
+    active_deadline_seconds: int | None = Field(
+        None, ge=1, description="The running time, restarts included, after which the job fails."
+    )
+    gpu: Gpu | None = Field(
+        None, description="The GPUs of each replica: a share of one, such as 0.5, or a number of whole GPUs."
+    )
+    resources: ResourceRequirements | None = Field(None, description="The resources of each replica.")
+    priority: int = Field(0, ge=-1000, le=1000, description="Jobs with higher priority start first if not all fit.")
+    retention: JobRetention | None = Field(None, description="What to keep after the job ends. Default: everything.")
+    env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
+        (), description="Environment variables: values, or references to secrets."
+    )
+
+    def check(self, at: str, context: Context) -> Iterator[Finding]:
+        yield from gpu_warning(self.gpu, f"{at}.gpu", context)
+        yield from uniqueness.name_faults(self.env, f"{at}.env", "variable")
+
+
+class TrainingTarget(Spec):
+    """What a job trains, with which code, and where."""
 
     model_name: Name = Field(description="The model to train.")
     version: VersionOrNothing = Field(None, description="The version whose code to run.")
@@ -105,38 +142,12 @@ class TrainingJobSpec(Spec):
     pytorch_replica_specs: Annotated[dict[str, ReplicaSpec] | None, MaxItems(256)] = Field(
         None, alias="pytorchReplicaSpecs", description="The replica map, as in a PyTorchJob."
     )
-    dataset: Dataset | None = Field(None, description="The data to download before the command starts.")
-    hyperparameters: Annotated[dict[str, Any], MaxItems(10_000)] = Field(
-        default_factory=dict, description="Hyperparameters, passed to the code as JSON."
-    )
-    success_policy: Literal["Chief", "AllWorkers"] = Field(
-        "Chief",
-        description="`Chief`: the job succeeds with its chief, or worker 0 if it has none; `AllWorkers`: with all "
-        "workers.",
-    )
-    restart_policy: RestartPolicy = Field("Never", description="The restart policy of replica types without their own.")
-    backoff_limit: int = Field(6, ge=0, description="The number of restarts after which the job fails.")
-    clean_pod_policy: Literal["Running", "All", "None"] = Field(
-        "Running",
-        description="At the end of the job: `Running` stops the replicas that still run, `All` removes all, `None` "
-        "leaves all.",
-    )
-    ttl_seconds_after_finished: int | None = Field(
-        None, ge=0, description="Delete the object this long after the job ends; checkpoints are kept. Default: never."
-    )
-    active_deadline_seconds: int | None = Field(
-        None, ge=1, description="The running time, restarts included, after which the job fails."
-    )
+
+
+class TrainingJobSpec(TrainingSettings, TrainingTarget):
+    """Runs the code of a `version`, an `image`, a `command`, or the templates of the replica map."""
+
     suspend: bool = Field(False, description="Stop all replicas until this is false again.")
-    gpu: Gpu | None = Field(
-        None, description="The GPUs of each replica: a share of one, such as 0.5, or a number of whole GPUs."
-    )
-    resources: Resources | None = Field(None, description="The resources of each replica.")
-    priority: int = Field(0, ge=-1000, le=1000, description="Jobs with higher priority start first if not all fit.")
-    retention: Retention | None = Field(None, description="What to keep after the job ends. Default: everything.")
-    env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
-        (), description="Environment variables: values, or references to secrets."
-    )
 
     @property
     def replica_map(self) -> Mapping[str, ReplicaSpec]:
@@ -148,8 +159,7 @@ class TrainingJobSpec(Spec):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from framework_warning(self.framework_type, f"{at}.frameworkType")
-        yield from gpu_warning(self.gpu, f"{at}.gpu", context)
-        yield from env.repeat_faults(self.env, f"{at}.env")
+        yield from super().check(at, context)
         if self.image and "containers" not in context.capabilities:
             yield image_warning(f"{at}.image", "the job cannot run here")
         if not (self.version or self.image or self.command) and self._bare(at, context):

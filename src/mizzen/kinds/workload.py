@@ -14,7 +14,7 @@ from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part, Spec, Status
-from mizzen.kinds.text.quantities import Gpu, Resources
+from mizzen.kinds.text.quantities import Gpu, ResourceRequirements
 
 EXIT_PERMANENT = 78
 """Exit code of a process that can never work, and so is not restarted (sysexits EX_CONFIG)."""
@@ -125,7 +125,7 @@ class WorkloadSpec(Spec):
         "without a restart.",
     )
     replicas: int = Field(1, ge=0, description="The number of processes.")
-    resources: Resources | None = Field(None, description="The resources of each process.")
+    resources: ResourceRequirements | None = Field(None, description="The resources of each process.")
     gpu: Gpu | None = Field(None, description="A share of one GPU for each process, or a number of whole GPUs.")
     restart: Literal["Always", "Never"] = Field("Always", description="Whether a process that exited is restarted.")
     grace_seconds: float = Field(10, ge=0, description="The time between SIGTERM and SIGKILL.")

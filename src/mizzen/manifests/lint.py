@@ -94,8 +94,8 @@ def _of_the_spec(finding: Finding) -> bool:
 
 
 def _name_fault(name: Any) -> Fault:
-    said = "required" if name in (None, "") else f"must be a text; quote it: '{name}'"
-    return Fault("metadata.name", said)
+    problem = "required" if name in (None, "") else f"must be a text; quote it: '{name}'"
+    return Fault("metadata.name", problem)
 
 
 def _again(document: Document, namespace: str, seen: dict[tuple[str, str, str], Document]) -> Iterator[Warn]:
@@ -107,15 +107,15 @@ def _again(document: Document, namespace: str, seen: dict[tuple[str, str, str], 
         yield Warn("metadata.name", f"{document} is also in {first.where}; applied in this order, the last one wins")
 
 
-_NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a name\b.*")
+_NO_TEXT = re.compile(r"must be a text; quote it: '(.*)'|(True|False|[-+.\d]+) is not a valid name\b.*")
 
 
 def _as_written(fault: Fault, unquoted: Mapping[str, str]) -> Fault:
     """The fault with the text of the file, not with the value that YAML made of it: `yes`, not `True`."""
-    written, said = unquoted.get(fault.path), _NO_TEXT.fullmatch(fault.message)
-    if written is None or said is None:
+    written, read_as = unquoted.get(fault.path), _NO_TEXT.fullmatch(fault.message)
+    if written is None or read_as is None:
         return fault
-    made = said[1] or said[2]
-    made = {"True": "true", "False": "false"}.get(made, made)
-    otherwise = "" if made == written else f", but YAML reads {written} as {made}"
+    value = read_as[1] or read_as[2]
+    value = {"True": "true", "False": "false"}.get(value, value)
+    otherwise = "" if value == written else f", but YAML reads {written} as {value}"
     return Fault(fault.path, f"must be a text{otherwise}; quote it: '{written}'")

@@ -16,7 +16,7 @@ def fill_present(model: type[Part], data: Any) -> Any:
     """`data`, read as `model`, with `{}` in place of null for every `Present` field, at every depth."""
     if not isinstance(data, Mapping):
         return data
-    fields = {info.alias or name: info for name, info in model.model_fields.items()}
+    fields = model.wire_fields()
     result = {}
     for name, value in data.items():
         info = fields.get(model.synonyms.get(name, name))

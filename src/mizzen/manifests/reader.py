@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mizzen.errors import BadRequest, Fault, NotFound
 from mizzen.kinds.catalog import Kind
@@ -21,6 +21,8 @@ from mizzen.manifests.strict_yaml import LoadedDocument
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 STDIN: Final = "-"
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,12 @@ class Document:
 
 def read(place: str | os.PathLike[str]) -> list[Document]:
     """The documents of a file, of all manifests in a folder, or of stdin (`-`). Raises NotFound if there are none."""
-    found = [document for source, text in texts(place) for document in read_text(text, source)]
+    return read_place(place, read_text)
+
+
+def read_place(place: str | os.PathLike[str], read_one: Callable[[str | bytes, str], Iterable[T]]) -> list[T]:
+    """All objects of a file, a folder or stdin; `read_one` takes a text and its origin. Raises NotFound for none."""
+    found = [one for source, text in texts(place) for one in read_one(text, source)]
     if not found:
         raise NotFound(
             f"no objects in {'stdin' if place == STDIN else Path(place)}",
@@ -90,17 +97,23 @@ def texts(place: str | os.PathLike[str]) -> Iterator[tuple[str, str | bytes]]:
 
 def read_text(text: str | bytes, source: str = "text") -> list[Document]:
     """The documents of a text: YAML with `---` between them, or JSON."""
-    try:
-        loaded = strict_parse.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
-    except strict_parse.Unreadable as error:
-        return [Document(source, 1, {}, faults=(Fault("", str(error)),))]
-    return [document for one in loaded for document in _documents(source, one)]
+    return [_document(source, one) for one in load_objects(text)]
 
 
 def read_data(data: Mapping[str, Any] | Iterable[Mapping[str, Any]], source: str = "object") -> list[Document]:
     """The documents of plain data."""
     objects = [data] if isinstance(data, Mapping) else list(data)
-    return [document for one in objects for document in _documents(source, LoadedDocument(one, 0))]
+    return [_document(source, each) for one in objects for each in _split_lists(LoadedDocument(one, 0))]
+
+
+def load_objects(text: str | bytes) -> Iterator[LoadedDocument]:
+    """The objects of a text, with those of lists. An unreadable text is one document with that fault."""
+    try:
+        loaded = strict_parse.read_documents(text.encode(errors="surrogatepass") if isinstance(text, str) else text)
+    except strict_parse.Unreadable as error:
+        loaded = [LoadedDocument({}, 1, fault=str(error))]
+    for one in loaded:
+        yield from _split_lists(one)
 
 
 def manifests_in(folder: Path) -> Iterator[Path]:
@@ -125,24 +138,25 @@ def _stdin() -> str:
     return sys.stdin.read()
 
 
-def _documents(source: str, loaded: LoadedDocument) -> Iterator[Document]:
-    """One document; or each item of a list such as `mizzen get -o yaml` prints."""
+def _split_lists(loaded: LoadedDocument) -> Iterator[LoadedDocument]:
+    """The document itself; or each item of a list such as `mizzen get -o yaml` prints."""
     value = loaded.value
     if not isinstance(value, Mapping):
-        fault = Fault("", f"must be an object, not {strict_parse.type_name(value)}")
-        yield Document(source, loaded.line, {}, faults=(fault,))
+        yield LoadedDocument({}, loaded.line, fault=f"must be an object, not {strict_parse.type_name(value)}")
     elif str(value.get("kind", "")).endswith("List") and isinstance(value.get("items"), list):
         for index, item in enumerate(value["items"]):
             start = f"items[{index}]."
             unquoted = {
                 path.removeprefix(start): text for path, text in loaded.unquoted.items() if path.startswith(start)
             }
-            yield from _documents(source, LoadedDocument(item, loaded.line, unquoted))
+            yield from _split_lists(LoadedDocument(item, loaded.line, unquoted))
     else:
-        yield _document(source, loaded)
+        yield loaded
 
 
 def _document(source: str, loaded: LoadedDocument) -> Document:
+    if loaded.fault:
+        return Document(source, loaded.line, {}, faults=(Fault("", loaded.fault),))
     kind, found = api_versions.resolve(loaded.value.get("apiVersion"), loaded.value.get("kind"))
     data = {"apiVersion": API_VERSION, "kind": "", **loaded.value}
     data["apiVersion"] = API_VERSION

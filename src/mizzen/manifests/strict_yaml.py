@@ -32,6 +32,8 @@ class LoadedDocument:
     """The line where it begins, from 1."""
     unquoted: Mapping[str, str] = field(default_factory=dict)
     """By path, unquoted values that are not read as text (`yes`, `010`), or not by kubectl (`y`)."""
+    fault: str = ""
+    """Why it is not an object; then its value is empty."""
 
 
 def load(text: str) -> Any:

@@ -75,12 +75,11 @@ class PathOverlaps:
         return next((start for start in starts if start in self._paths), None)
 
 
-def without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container[Path] = ()) -> dict[str, Any]:
-    """The document without these fields, and without objects that become empty, unless they are in `keep`."""
-    return _without(document, paths, keep, ())
-
-
-def _without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container[Path], at: Path) -> dict[str, Any]:
+def without(
+    document: Mapping[str, Any], paths: Iterable[Path], keep: Container[Path] = (), at: Path = ()
+) -> dict[str, Any]:
+    """The document without these fields, and without objects that become empty, unless they are in `keep`. `at` is the
+    path of the document itself."""
     result = dict(document)
     by_name: dict[str, list[Path]] = {}
     for path in paths:
@@ -90,7 +89,7 @@ def _without(document: Mapping[str, Any], paths: Iterable[Path], keep: Container
         if () in rests:
             result.pop(name, None)
         elif isinstance(inner, Mapping) and inner:
-            result[name] = _without(inner, rests, keep, here)
+            result[name] = without(inner, rests, keep, here)
             if not result[name] and here not in keep:
                 del result[name]
     return result

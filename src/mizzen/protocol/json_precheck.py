@@ -43,7 +43,7 @@ def split_large(text: bytes) -> tuple[bytes, list[memoryview]]:
     is none. Raises ValueError for the caller if the rest is too large or invalid.
     """
     seen = v2.decode_with(_decoder(), text)
-    said = _FieldBudget()
+    budget = _FieldBudget()
     datas: list[memoryview] = []
     tensors: list[bytes] = []
     if seen.inputs is not msgspec.UNSET:
@@ -51,13 +51,13 @@ def split_large(text: bytes) -> tuple[bytes, list[memoryview]]:
             tensor = getattr(seen.inputs, f"at{place}")
             if tensor is msgspec.UNSET:
                 break
-            fields = said.encode_fields(f"inputs[{place}].", tensor, ("name", "shape", "datatype", "parameters"))
+            fields = budget.encode_fields(f"inputs[{place}].", tensor, ("name", "shape", "datatype", "parameters"))
             data = memoryview(b"") if tensor.data is msgspec.UNSET else memoryview(tensor.data)
             if data:
                 fields.append(b'"data":%b' % (placeholder_of(place) if data[0] == _BRACKET else b"0"))
             datas.append(data)
             tensors.append(b"{%b}" % b",".join(fields))
-    fields = said.encode_fields("", seen, ("id", "parameters", "outputs"))
+    fields = budget.encode_fields("", seen, ("id", "parameters", "outputs"))
     if seen.inputs is not msgspec.UNSET:
         fields.append(b'"inputs":[%b]' % b",".join(tensors))
     return b"{%b}" % b",".join(fields), datas

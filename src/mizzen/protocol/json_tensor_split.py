@@ -36,7 +36,7 @@ def split_data(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]] | None:
     view = memoryview(body)
     kept: list[bytes] = []
     datas: list[memoryview] = []
-    at = found = said = 0
+    at = found = metadata_bytes = 0
     for _ in range(2 * v2.MAX_TENSORS):  # a tensor may also be named data
         found = body.find(_DATA, found)
         if found < 0:
@@ -47,13 +47,13 @@ def split_data(body: bytes) -> tuple[v2.InferRequest, list[v2.Entry]] | None:
             continue
         start = opened.end() - 1
         end = _list_end(body, start)
-        said += start - at
-        if end < 0 or said > json_precheck.MAX_METADATA_BYTES:
+        metadata_bytes += start - at
+        if end < 0 or metadata_bytes > json_precheck.MAX_METADATA_BYTES:
             return None
         kept += (body[at:start], json_precheck.placeholder_of(len(datas)))
         datas.append(view[start:end])
         at = found = end
-    if not datas or found >= 0 or said + len(body) - at > json_precheck.MAX_METADATA_BYTES:
+    if not datas or found >= 0 or metadata_bytes + len(body) - at > json_precheck.MAX_METADATA_BYTES:
         return None
     kept.append(body[at:])
     try:

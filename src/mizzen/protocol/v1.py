@@ -59,20 +59,20 @@ def parse_request(body: Any, declared: Sequence[DeclaredInput]) -> tuple[list[V1
     """
     if isinstance(body, bytes) and len(body) > _LARGE:
         _measure(body, declared)
-    said = _parse_body(body)
-    unknown = said.keys() - {"instances", "inputs", "signature_name"}
+    document = _parse_body(body)
+    unknown = document.keys() - {"instances", "inputs", "signature_name"}
     if unknown:
         raise ValueError(f"unknown field '{min(unknown)}'; a request has instances or inputs, and signature_name")
-    if said.get("signature_name", DEFAULT_SIGNATURE) != DEFAULT_SIGNATURE:
+    if document.get("signature_name", DEFAULT_SIGNATURE) != DEFAULT_SIGNATURE:
         raise ValueError(f"signature_name: the only one is '{DEFAULT_SIGNATURE}'")
-    if ("instances" in said) == ("inputs" in said):
+    if ("instances" in document) == ("inputs" in document):
         raise ValueError("expected either instances (one per row) or inputs (by columns)")
     specs = {spec.name: spec for spec in declared}
     # Looking for base64 in each value costs more than everything else: only if "b64" occurs, or may occur as an escape.
-    plain = _decode_b64 if b"b64" in body or b"\\" in body else _identity
-    if "instances" in said:
-        return _parse_rows(plain(said["instances"]), specs), ROWS
-    return _parse_columns(plain(said["inputs"]), specs), COLUMNS
+    plain = decode_b64 if b"b64" in body or b"\\" in body else _identity
+    if "instances" in document:
+        return _parse_rows(plain(document["instances"]), specs), ROWS
+    return _parse_columns(plain(document["inputs"]), specs), COLUMNS
 
 
 def output_values(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], style: str) -> Any:
@@ -87,9 +87,9 @@ def output_values(values: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
-def render_answer(said: Any, style: str) -> bytes:
+def render_answer(values: Any, style: str) -> bytes:
     """Return the whole answer as JSON text."""
-    return b'{"%b":%b}' % (b"outputs" if style == COLUMNS else b"predictions", json_codec.write(said))
+    return b'{"%b":%b}' % (b"outputs" if style == COLUMNS else b"predictions", json_codec.write(values))
 
 
 def _measure(body: bytes, declared: Sequence[DeclaredInput]) -> None:
@@ -117,14 +117,14 @@ def _parse_body(body: Any) -> dict[str, Any]:
     if not isinstance(body, bytes):
         raise ValueError("a request is [inputs, outputs] or [body]")  # noqa: TRY004 - bad data, not a bad call
     try:
-        said = json_codec.parse(body)
+        document = json_codec.parse(body)
     except RecursionError:
         raise ValueError("the body is nested too deeply") from None
     except ValueError as error:
         raise ValueError(f"the body is not JSON: {error}" if body else "the body is empty") from None
-    if not isinstance(said, dict):
+    if not isinstance(document, dict):
         raise ValueError("the body: expected an object")  # noqa: TRY004
-    return said
+    return document
 
 
 def _parse_rows(instances: Any, specs: dict[str, DeclaredInput]) -> list[V1Input]:
@@ -177,15 +177,15 @@ def _build_input(where: str, name: str, values: Any, specs: dict[str, DeclaredIn
     return V1Input(name, datatype, shape, found)
 
 
-def _decode_b64(value: Any, depth: int = 0) -> Any:
-    """Replace {"b64": ...} by bytes."""
+def decode_b64(value: Any, depth: int = 0) -> Any:
+    """Replace {"b64": ...} by bytes. Raises ValueError."""
     if isinstance(value, list) and depth <= MAX_B64_DEPTH and value and isinstance(value[0], dict | list):
-        return [_decode_b64(one, depth + 1) for one in value]
+        return [decode_b64(one, depth + 1) for one in value]
     if not isinstance(value, dict):
         return value
     if value.keys() == {"b64"}:
         return _decode_b64_text(value["b64"])
-    return {name: _decode_b64(one, depth + 1) for name, one in value.items()} if depth <= 1 else value
+    return {name: decode_b64(one, depth + 1) for name, one in value.items()} if depth <= 1 else value
 
 
 def _identity(value: Any) -> Any:
@@ -196,7 +196,7 @@ def _decode_b64_text(text: Any) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, TypeError, ValueError):
-        raise ValueError("b64: expected base64 text") from None
+        raise ValueError("the value of b64 is not base64 text") from None
 
 
 def _format_names(names: Any) -> str:

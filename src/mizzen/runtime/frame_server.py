@@ -196,7 +196,7 @@ class FrameServer:
                 )
             at = end
 
-    def _reloads(self, connection: Connection, frame: framing.Frame) -> bool:
+    def _reloads(self, connection: Connection, frame: framing.ReceivedFrame) -> bool:
         """If the frame is a RELOAD, start it and return True."""
         if frame.type != framing.RELOAD:
             return False
@@ -208,7 +208,7 @@ class FrameServer:
             self._send(connection, _refusal(frame.id, "another reload is under way", connection.version))
         return True
 
-    def _hears(self, connection: Connection, frame: framing.Frame) -> bool:
+    def _hears(self, connection: Connection, frame: framing.ReceivedFrame) -> bool:
         """If the frame is FEEDBACK, queue it for when no request waits, and return True."""
         if frame.type != framing.FEEDBACK:
             return False
@@ -293,7 +293,7 @@ class FrameServer:
             self._forget_models()
 
 
-def _work(connection: Connection, frame: framing.Frame) -> _Work:
+def _work(connection: Connection, frame: framing.ReceivedFrame) -> _Work:
     """Parse an INFER frame. Raises ValueError if this is not a frame a gateway may send."""
     if frame.type != framing.INFER:
         raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")

@@ -128,9 +128,9 @@ class Connection:
         """The version of the frames that the peer sends and receives."""
         return self._reader.version
 
-    def receive(self) -> tuple[list[framing.Frame], bool]:
+    def receive(self) -> tuple[list[framing.ReceivedFrame], bool]:
         """Return all complete frames received so far, and whether the peer has closed."""
-        received: list[framing.Frame] = []
+        received: list[framing.ReceivedFrame] = []
         while True:
             room = self._reader.get_buffer()
             try:

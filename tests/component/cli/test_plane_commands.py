@@ -109,7 +109,7 @@ def test_deploy_explains_what_is_not_there(plane: Plane) -> None:
     failed(plane("deploy", "nowhere.joblib", "--name", "x", check=False), "nowhere.joblib", "give a path")
     failed(plane("deploy", "nowhere:f", "--name", "x", check=False), "no module 'nowhere'")
     failed(plane("deploy", "double:predct", "--name", "x", check=False), "no 'predct'", "did you mean 'predict'?")
-    failed(plane("deploy", "double:predict", "--name", "Not A Name", check=False), "is not a name")
+    failed(plane("deploy", "double:predict", "--name", "Not A Name", check=False), "is not a valid name")
 
 
 def test_a_wrong_token_is_said_with_a_hint(plane: Plane) -> None:

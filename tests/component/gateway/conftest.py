@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.process import Limits
+from mizzen.gateway.process import GatewayLimits
 from mizzen.runtime.frameworks.model import LoadedModel
 from tests.support.gateway.guarded import Clock, permit, ready, table
 from tests.support.gateway.harness import (
@@ -70,7 +70,7 @@ def start_gateway(folder: Path) -> Iterator[Callable[..., Gateway]]:
     another."""
     with listening() as shared, ExitStack() as stack:
 
-        def start(limits: Limits = LIMITS, *, listener: socket.socket = shared, **more: Any) -> Gateway:
+        def start(limits: GatewayLimits = LIMITS, *, listener: socket.socket = shared, **more: Any) -> Gateway:
             gateway = Gateway(listener, folder / "table.json", limits, **more)
             stack.callback(gateway.close)
             return gateway

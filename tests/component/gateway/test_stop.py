@@ -98,13 +98,13 @@ def process(runtime: Runtime, folder: Path) -> Iterator[tuple[subprocess.Popen[b
     publish(folder / "table.json", table_of(runtime.address))
     program = (
         "import socket, sys, uvloop; from pathlib import Path\n"
-        "from mizzen.gateway.process import AccessOptions, FeedbackOptions, Limits, ReportOptions, serve\n"
+        "from mizzen.gateway.process import AccessOptions, FeedbackOptions, GatewayLimits, ReportOptions, serve\n"
         "guard = AccessOptions(Path('access.json'), Path('refusals'), 'gateway-0', loopback=True, anonymous=True,"
         " rates=Path('rates'), quotas=Path('quotas.db'))\n"
         "uvloop.run(serve(socket=socket.socket(fileno=int(sys.argv[1])), table=Path(sys.argv[2]),"
         " guard=guard, records=ReportOptions(Path('counts'), Path('tables'), Path('demand'), Path('access.log')),"
         " learning=FeedbackOptions(Path('state.db'), Path('selection'), Path('records')),"
-        " limits=Limits(1 << 20, 256, 64 << 20, 10.0, 10.0, 500)))\n"
+        " limits=GatewayLimits(1 << 20, 256, 64 << 20, 10.0, 10.0, 500)))\n"
         "print('after', flush=True)"
     )
     with listening() as listener:

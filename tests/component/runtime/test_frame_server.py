@@ -71,7 +71,7 @@ def ask(peer: socket.socket, request: bytes) -> None:
     peer.sendall(framing.encode(framing.INFER, 1, msgpack.pack([request])))
 
 
-def reply(peer: socket.socket) -> framing.Frame:
+def reply(peer: socket.socket) -> framing.ReceivedFrame:
     reader = framing.FrameReader()
     while True:
         for frame in reader.feed(peer.recv(1 << 16)):

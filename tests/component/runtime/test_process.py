@@ -47,9 +47,9 @@ class Peer:
         self.socket.settimeout(60)
         self.socket.connect(str(path))
         self._reader = framing.FrameReader()
-        self._frames: list[framing.Frame] = []
+        self._frames: list[framing.ReceivedFrame] = []
 
-    def receive(self) -> framing.Frame | None:
+    def receive(self) -> framing.ReceivedFrame | None:
         """The next frame; None when the other side has closed."""
         while not self._frames:
             data = self.socket.recv(65536)

@@ -73,7 +73,7 @@ def test_what_is_owed_is_kept_until_it_is_read(path: str) -> None:
     with connected(path) as slow:
         ask(slow, 3)
         reader = framing.FrameReader()
-        got: list[framing.Frame] = []
+        got: list[framing.ReceivedFrame] = []
         while len(got) < 4:
             got += reader.feed(slow.recv(1 << 20))
         assert got.pop(0).type == framing.HELLO
@@ -86,6 +86,6 @@ def test_a_peer_that_owes_too_much_reading_is_closed(path: str) -> None:
         assert closed(slow)
         ask(good, 1)
         reader = framing.FrameReader()
-        got: list[framing.Frame] = []
+        got: list[framing.ReceivedFrame] = []
         while not got:
             got += reader.feed(good.recv(1 << 20))

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from mizzen.gateway.request import url_paths
-from mizzen.graph.table_types import Callee, Graph, Node, Plan, RecordLimits, Route
+from mizzen.graph.table_types import Callee, CompiledGraph, Node, Plan, RecordLimits, Route
 from mizzen.protocol import v2
 from tests.support.gateway.harness import (
     LIMITS,
@@ -56,7 +56,7 @@ def serving(**more: Any) -> Iterator[Gateway]:
             )
             for route in table.routes
         )  # fmt: skip
-        graph = Plan(graph=Graph(uid="g", generation=1, nodes=(Node(name="a", call=Callee(name="m")),)))
+        graph = Plan(graph=CompiledGraph(uid="g", generation=1, nodes=(Node(name="a", call=Callee(name="m")),)))
         calling = Route(namespace="default", name="g", version="1", plan=graph, versions={"1": graph})
         publish(folder / "table.json", msgspec.structs.replace(table, routes=(*routes, calling)))
         gateway = Gateway(listener, folder / "table.json", LIMITS, **more)

@@ -19,14 +19,14 @@ from typing import Any, Self
 
 import uvloop
 
-from mizzen.gateway.process import AccessOptions, FeedbackOptions, Limits, ReportOptions, serve
+from mizzen.gateway.process import AccessOptions, FeedbackOptions, GatewayLimits, ReportOptions, serve
 from mizzen.gateway.telemetry.access_log import AccessLogMode
 from mizzen.gateway.telemetry.tracing import TracingConfig
 from mizzen.graph.table_types import Plan, Route, Server, Table, encode
 from mizzen.protocol.frames import framing, msgpack
 from mizzen.web.tls import CertificateFiles
 
-LIMITS = Limits(
+LIMITS = GatewayLimits(
     max_body_bytes=1 << 20, queue_limit=256, queue_bytes=64 << 20, hold_seconds=60.0, stop_timeout=60.0, connections=500
 )
 DEADLINE = 60.0
@@ -178,7 +178,7 @@ class Runtime:
             self._writers.discard(writer)
             writer.transport.abort()
 
-    def _take(self, writer: asyncio.StreamWriter, frame: framing.Frame) -> None:
+    def _take(self, writer: asyncio.StreamWriter, frame: framing.ReceivedFrame) -> None:
         items = msgpack.unpack(frame.body)
         self.told.append(items.pop() if isinstance(items[-1], dict) else {})
         self.batches.append(items)
@@ -218,7 +218,7 @@ class Gateway:
 
     listener: socket.socket
     table: Path
-    limits: Limits = LIMITS
+    limits: GatewayLimits = LIMITS
     anonymous: bool = True
     loopback: bool = True
     control: str = ""

@@ -40,7 +40,7 @@ SCORE = b'[{"name":"predict","datatype":"FP64","shape":[1],"data":[0.75]}]'
 
 def graph(
     policy: table_types.Policy | None = EGREEDY, arms: tuple[str, ...] = ("b", "c"), **more: Any
-) -> table_types.Graph:
+) -> table_types.CompiledGraph:
     """`a` routes to its arms; `a` and they are called by their names."""
     places = tuple(range(1, len(arms) + 1))
     route = table_types.Routing(kind="mab" if policy else "split", children=places, policy=policy)
@@ -48,7 +48,7 @@ def graph(
     nodes += [
         table_types.Node(name=arm, dependencies=(0,), call=table_types.Callee(name=f"model-{arm}")) for arm in arms
     ]
-    return table_types.Graph(uid=UID, generation=3, nodes=tuple(nodes), **more)
+    return table_types.CompiledGraph(uid=UID, generation=3, nodes=tuple(nodes), **more)
 
 
 class Bound:
@@ -57,7 +57,7 @@ class Bound:
     ready = callable = True
     reason, hello = "", None
 
-    def __init__(self, of: table_types.Graph) -> None:
+    def __init__(self, of: table_types.CompiledGraph) -> None:
         self.graph = of
 
     def request_replica(self, now: float) -> None:
@@ -70,7 +70,7 @@ class Bound:
 class World:
     """The name `g`, which keeps records, and `plain`, which does not."""
 
-    def __init__(self, folder: Path, of: table_types.Graph | None) -> None:
+    def __init__(self, folder: Path, of: table_types.CompiledGraph | None) -> None:
         self.folder = folder
         self.now = 1_700_000_000.0
         self.kept = table_types.RecordLimits(uid=UID, max_bytes=1 << 20, max_seconds=DAY)
@@ -86,7 +86,7 @@ class World:
         )  # fmt: skip
         self.serve(of)
 
-    def serve(self, of: table_types.Graph | None) -> None:
+    def serve(self, of: table_types.CompiledGraph | None) -> None:
         g = self._endpoint("g", None if of is None else Bound(of), self.kept)
         plain = self._endpoint("plain", None, None)
         names = {("default", each.name): NamedRoute(each, {"1": each}) for each in (g, plain)}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mizzen.controllers.training import checkpoint_retention
 from mizzen.controllers.training.checkpoint_retention import ServedCheckpoints
-from mizzen.kinds.training import Retention
+from mizzen.kinds.training import JobRetention
 from mizzen.runs.checkpoints import Checkpoint
 from mizzen.runs.records import File
 from tests.support.controllers.objects import inference_model, workload
@@ -24,7 +24,7 @@ def checkpoint(number: int, **metrics: float) -> Checkpoint:
 
 
 def gone(every: list[Checkpoint], served: ServedCheckpoints | None = None, **retention: Any) -> list[str]:
-    kept = Retention.model_validate(retention)
+    kept = JobRetention.model_validate(retention)
     return sorted(each.id for each in checkpoint_retention.find_surplus(every, kept, served or ServedCheckpoints()))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from mizzen.controllers.table_acks import ACK_TIMEOUT, GatewayTraffic
 from mizzen.graph.compile.plans import graph_mark
-from mizzen.graph.table_types import Graph, Plan, Route, Server, Service, Table
+from mizzen.graph.table_types import CompiledGraph, Plan, Route, Server, Service, Table
 from mizzen.protocol.gateway_files import table_acks
 from mizzen.protocol.gateway_files.table_acks import TableAck
 from tests.support import pids
@@ -128,7 +128,7 @@ def test_nothing_is_kept_of_what_left_long_ago(world: World) -> None:
 
 def test_services_and_graphs_are_known_as_processes_are(world: World) -> None:
     def publish(serial: int, generation: int, *addresses: str) -> None:
-        graph = Plan(graph=Graph(uid="u", generation=generation, nodes=()))
+        graph = Plan(graph=CompiledGraph(uid="u", generation=generation, nodes=()))
         route = Route(namespace="default", name="g", version=str(generation), plan=graph)
         service = Service(id="default/g/c", addresses=addresses, path="/predict")
         world.traffic.on_published(Table(serial=serial, services=(service,), routes=(route,)))

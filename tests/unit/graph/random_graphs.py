@@ -29,7 +29,7 @@ T = TypeVar("T")
 class Case:
     """All that `reference.interpret` asks for."""
 
-    graph: table_types.Graph
+    graph: table_types.CompiledGraph
     script: Script
     request: Message
     deadline: int | None
@@ -66,7 +66,7 @@ def smallest(case: Case, fails: Callable[[Case], bool]) -> Case:
     return case
 
 
-def keys_of(graph: table_types.Graph) -> list[list[str]]:
+def keys_of(graph: table_types.CompiledGraph) -> list[list[str]]:
     """For each node, the keys of all messages that it could ever make, in the order of their slots."""
     found: list[list[str]] = []
     for v, node in enumerate(graph.nodes):
@@ -277,7 +277,7 @@ def _barer(sprout: Sprout) -> Iterator[Sprout]:
         yield replace(sprout, ways=(*before, replace(way, said="all", first=0, second=0), *after))
 
 
-def _graph(sprouts: Sequence[Sprout]) -> table_types.Graph:
+def _graph(sprouts: Sequence[Sprout]) -> table_types.CompiledGraph:
     """Valid, in topological order, with dependencies in any order and children in that of the graph."""
     count = len(sprouts)
     dependencies = [tuple(v - back for back in sprout.back if back <= v) for v, sprout in enumerate(sprouts)]
@@ -301,7 +301,7 @@ def _graph(sprouts: Sequence[Sprout]) -> table_types.Graph:
                 lacking="it lacks a limb" if sprout.lacking else "",
             )
         )
-    return table_types.Graph(uid="u", generation=1, nodes=tuple(nodes))
+    return table_types.CompiledGraph(uid="u", generation=1, nodes=tuple(nodes))
 
 
 def _merging(sprout: Sprout, count: int, *, too_many: bool) -> table_types.Merging | None:

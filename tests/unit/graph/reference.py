@@ -126,7 +126,7 @@ class Result:
 
 
 def interpret(
-    graph: table_types.Graph,
+    graph: table_types.CompiledGraph,
     script: Script,
     request: Message,
     deadline: int | None,
@@ -285,7 +285,7 @@ class _Run:
 class _Walk:
     def __init__(
         self,
-        graph: table_types.Graph,
+        graph: table_types.CompiledGraph,
         script: Script,
         request: Message,
         deadline: int | None,

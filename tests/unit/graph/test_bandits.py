@@ -91,16 +91,6 @@ def test_feedback_adds_one_to_the_count_and_the_fraction_to_the_sum(policy: Poli
             rule.observe(state, "b", 0.3, wrong, rng)
 
 
-@ALL
-def test_one_answer_is_the_answer(policy: Policy) -> None:
-    rule = policy_of(policy)
-    state = rule.init(ABC, random.Random(1))
-    assert rule.combine(state, {"b": 0.25}) == (0.25, 1.0)
-    for answers in ({}, {"a": 1.0, "b": 2.0}):
-        with pytest.raises(ValueError, match="expected one answer"):
-            rule.combine(state, answers)
-
-
 def test_egreedy_explores_the_arms_other_than_the_best() -> None:
     state = known("b", a=(3, 1.0), b=(3, 2.0), c=(0, 0.0), d=(1, 0.0))
     rule = policy_of(Policy(name="egreedy", epsilon=0.3))

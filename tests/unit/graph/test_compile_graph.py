@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from mizzen.graph import table_types
 from mizzen.graph.compile.graph import MAX_DEPTH, NestingFault, compile_graph, find_nesting_faults
 from mizzen.graph.compile.table import compile_table
-from mizzen.graph.table_types import Callee, Graph, InputTensor, Merging, Node, Policy, RecordLimits, Routing, Service
+from mizzen.graph.table_types import (
+    Callee,
+    CompiledGraph,
+    GraphInput,
+    Merging,
+    Node,
+    Policy,
+    RecordLimits,
+    Routing,
+    Service,
+)
 from mizzen.kinds import catalog
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
@@ -29,13 +39,13 @@ def graph(spec: dict[str, Any], name: str = "g", **status: Any) -> Resource:
     return Resource("MLGraph", meta(name), spec, status)
 
 
-def compiled(spec: dict[str, Any], found: dict[str, Resource] | None = None, **more: Any) -> Graph:
+def compiled(spec: dict[str, Any], found: dict[str, Resource] | None = None, **more: Any) -> CompiledGraph:
     return both(spec, found, **more)[0]
 
 
 def both(
     spec: dict[str, Any], found: dict[str, Resource] | None = None, **more: Any
-) -> tuple[Graph, tuple[Service, ...]]:
+) -> tuple[CompiledGraph, tuple[Service, ...]]:
     resource = graph(spec)
     return compile_graph(resource, MLGraphSpec.of(resource), found or {}, **more)
 
@@ -206,7 +216,7 @@ def test_what_the_graph_says_of_requests() -> None:
     one = node("a", timeoutMs=5, onError="skip")
     found = compiled(dag(one, timeoutMs=9, inputs=inputs, headers=["X-Trace", "x-trace"]), generation=4)
     assert (found.uid, found.generation, found.timeout_ms, found.headers) == ("uid-g", 4, 9, ("x-trace",))
-    assert found.inputs == (InputTensor(name="x", datatype="FP32", shape=(-1, 4)),)
+    assert found.inputs == (GraphInput(name="x", datatype="FP32", shape=(-1, 4)),)
     assert (found.nodes[0].timeout_ms, found.nodes[0].skip) == (5, True)
 
 

@@ -236,6 +236,6 @@ def test_a_thousand_nodes_that_ask_nobody_are_no_deep_stack() -> None:
         )
         for place in range(1000)
     ]
-    graph = table_types.Graph(uid="u", generation=1, nodes=tuple(nodes))
+    graph = table_types.CompiledGraph(uid="u", generation=1, nodes=tuple(nodes))
     case = Case(graph, reference.Script(), {"x": [1.0]}, None, {}, ())
     compare(case)

@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 class Manual(GraphRun):
     """Whoever tests it answers."""
 
-    def __init__(self, graph: table_types.Graph) -> None:
+    def __init__(self, graph: table_types.CompiledGraph) -> None:
         super().__init__(prepare_nodes(graph), 1.0)
         for shape in self.nodes:
             shape.target = shape.spec.call
@@ -73,9 +73,9 @@ class _Held:
         self.shape = asked.shape
 
 
-def graph(*, route: table_types.Routing | None = None) -> table_types.Graph:
+def graph(*, route: table_types.Routing | None = None) -> table_types.CompiledGraph:
     merge = table_types.Merging(kind="call", call=CALLEE, incremental=True)
-    return table_types.Graph(
+    return table_types.CompiledGraph(
         uid="u",
         generation=1,
         nodes=(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from mizzen.graph import merging, messages
-from mizzen.graph.merging import Member, Mismatch
+from mizzen.graph.merging import EnsembleMember, Mismatch
 from mizzen.protocol import tensors, v2
 from mizzen.protocol.frames import framing
 from mizzen.runtime import outputs
@@ -23,12 +23,12 @@ INTEGERS = ["INT8", "INT64", "UINT8", "UINT64"]
 FLOATS = ["FP16", "FP32", "FP64"]
 
 
-def member(key: str, weight: float = 1.0, **arrays: Any) -> Member:
+def member(key: str, weight: float = 1.0, **arrays: Any) -> EnsembleMember:
     given_ = {name: np.asarray(array) for name, array in arrays.items()}
-    return Member(key, weight, messages.parse_reply(outputs.encode_whole(given_, True)))
+    return EnsembleMember(key, weight, messages.parse_reply(outputs.encode_whole(given_, True)))
 
 
-def as_json(one: Member) -> Member:
+def as_json(one: EnsembleMember) -> EnsembleMember:
     """The same, as a client may have sent it."""
     texts = json.loads(messages.to_payload(list(one.entries)))
     return one._replace(
@@ -45,7 +45,9 @@ def array(entry: v2.Entry) -> tensors.Array:
 
 
 @st.composite
-def members(draw: st.DrawFn, datatypes: list[str], *, one_kind: bool = False, few: bool = False) -> list[Member]:
+def members(
+    draw: st.DrawFn, datatypes: list[str], *, one_kind: bool = False, few: bool = False
+) -> list[EnsembleMember]:
     """Of tensors on both sides of where numpy takes over."""
     shapes = [(1,), (1, 3), (), (0,), (4, 16), (5, 13), (130,)]
     shape = draw(st.sampled_from(shapes))
@@ -61,7 +63,7 @@ def members(draw: st.DrawFn, datatypes: list[str], *, one_kind: bool = False, fe
     return found
 
 
-def reference_mean(given_: list[Member]) -> tensors.Array:
+def reference_mean(given_: list[EnsembleMember]) -> tensors.Array:
     arrays = [messages.array_of(one.entries[0]).astype(np.float64) for one in given_]
     weights = [one.weight for one in given_]
     total = 0.0
@@ -79,7 +81,7 @@ def reference_mean(given_: list[Member]) -> tensors.Array:
 
 
 @given(members(INTEGERS + FLOATS), st.none() | st.floats(-10, 10))
-def test_the_mean_is_that_of_numpy_to_the_last_bit(given_: list[Member], threshold: float | None) -> None:
+def test_the_mean_is_that_of_numpy_to_the_last_bit(given_: list[EnsembleMember], threshold: float | None) -> None:
     [(name, datatype, shape, encoding, data)] = merged = merging.mean(given_, threshold)
     wanted = reference_mean(given_)
     assert (name, shape, encoding) == ("y", given_[0].entries[0][2], framing.RAW)
@@ -143,7 +145,7 @@ MISFITS = [
 
 
 @pytest.mark.parametrize(("given_", "error"), MISFITS)
-def test_what_differs_is_named(given_: list[Member], error: str) -> None:
+def test_what_differs_is_named(given_: list[EnsembleMember], error: str) -> None:
     merges: list[Any] = [merging.mean, merging.vote]
     for merge in merges:
         with pytest.raises(Mismatch) as caught:
@@ -171,10 +173,10 @@ def test_data_that_does_not_fit_is_no_number(count: int) -> None:
     good = member("a", y=[1.0] * count)
     bad: v2.Entry = ("y", "FP64", [count], framing.RAW, memoryview(b"123"))
     with pytest.raises(ValueError, match=f"data must be {8 * count} bytes"):
-        merging.mean([good, Member("b", 1.0, [bad])])
+        merging.mean([good, EnsembleMember("b", 1.0, [bad])])
 
 
-def reference_vote(given_: list[Member]) -> tuple[list[Any], float]:
+def reference_vote(given_: list[EnsembleMember]) -> tuple[list[Any], float]:
     weights = [one.weight for one in given_]
     if not any(weights):
         weights = [1.0] * len(weights)
@@ -194,7 +196,7 @@ def reference_vote(given_: list[Member]) -> tuple[list[Any], float]:
     | members(FLOATS, one_kind=True, few=True)
     | members(["BOOL"], one_kind=True)
 )
-def test_votes_are_the_weighted_majority(given_: list[Member]) -> None:
+def test_votes_are_the_weighted_majority(given_: list[EnsembleMember]) -> None:
     [merged], share = merging.vote(given_)
     wanted, wanted_share = reference_vote(given_)
     assert merged[:3] == given_[0].entries[0][:3]
@@ -243,7 +245,7 @@ def reference_apart(one: tensors.Array, other: tensors.Array) -> float:
 @given(
     members(INTEGERS, one_kind=True, few=True) | members(["BOOL"], one_kind=True) | members(FLOATS) | members(["FP64"])
 )
-def test_disagreement_of_each_pair(given_: list[Member]) -> None:
+def test_disagreement_of_each_pair(given_: list[EnsembleMember]) -> None:
     found = merging.pairwise_disagreement(given_)
     wanted = []
     for one, other in combinations([one.entries[0] for one in given_], 2):
@@ -273,6 +275,6 @@ def test_disagreement_of_each_pair(given_: list[Member]) -> None:
         (member("a"), member("b"), 0.0),
     ],
 )
-def test_disagreement(one: Member, other: Member, apart: float) -> None:
+def test_disagreement(one: EnsembleMember, other: EnsembleMember, apart: float) -> None:
     assert merging.pairwise_disagreement([one, other]) == [apart]
     assert merging.pairwise_disagreement([other, one]) == [apart]

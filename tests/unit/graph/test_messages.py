@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from mizzen.gateway.queueing.signature import Tensor
+from mizzen.gateway.queueing.signature import HelloTensor
 from mizzen.graph import messages
 from mizzen.protocol import tensors, v1, v2
 from mizzen.protocol.frames import framing
@@ -223,7 +223,7 @@ def test_v1_of_several_outputs() -> None:
 
 
 def test_requests_in_v1() -> None:
-    declared = [Tensor("x", "FP32", [-1, 2])]
+    declared = [HelloTensor("x", "FP32", [-1, 2])]
     [(name, datatype, shape, encoding, data)], style = messages.parse_v1(b'{"instances": [[1, 2.5]]}', declared)
     assert (name, datatype, shape, encoding, style) == ("x", "FP32", [1, 2], framing.RAW, v1.ROWS)
     assert bytes(data) == np.array([1, 2.5], np.float32).tobytes()
@@ -233,10 +233,10 @@ def test_requests_in_v1() -> None:
 
 def test_text_in_v1_stays_text() -> None:
     """A model gets `str` of JSON, and `bytes` of bytes."""
-    [one], _ = messages.parse_v1('{"instances": ["\u00e9", "b"]}'.encode(), [Tensor("x", "BYTES", [-1])])
+    [one], _ = messages.parse_v1('{"instances": ["\u00e9", "b"]}'.encode(), [HelloTensor("x", "BYTES", [-1])])
     assert one[3] == framing.JSON
     assert messages.array_of(one).tolist() == ["\u00e9", "b"]
-    [one], _ = messages.parse_v1(b'{"instances": [{"b64": "/w=="}, "b"]}', [Tensor("x", "BYTES", [-1])])
+    [one], _ = messages.parse_v1(b'{"instances": [{"b64": "/w=="}, "b"]}', [HelloTensor("x", "BYTES", [-1])])
     assert one[3] == framing.RAW
     assert messages.array_of(one).tolist() == [b"\xff", b"b"]
 
@@ -251,4 +251,4 @@ def test_text_in_v1_stays_text() -> None:
 )
 def test_requests_in_v1_that_are_wrong(body: bytes, error: str) -> None:
     with pytest.raises(ValueError, match=error):
-        messages.parse_v1(body, [Tensor("x", "INT8", [-1, 2])])
+        messages.parse_v1(body, [HelloTensor("x", "INT8", [-1, 2])])

@@ -37,7 +37,7 @@ def node(name: str, *dependencies: str, calls: bool = True, **fields: Any) -> di
     return {"name": name, "on": dependencies, "call": CALLEE if calls else None, **fields}
 
 
-def graph(*nodes: dict[str, Any], timeout_ms: int | None = None) -> table_types.Graph:
+def graph(*nodes: dict[str, Any], timeout_ms: int | None = None) -> table_types.CompiledGraph:
     """With children, and with routes that lead to all of them but shadows."""
     places = {given["name"]: v for v, given in enumerate(nodes)}
     made = []
@@ -51,7 +51,7 @@ def graph(*nodes: dict[str, Any], timeout_ms: int | None = None) -> table_types.
             route = table_types.Routing(**{**route, "children": open_to, "shadows": shadows})
         dependencies = tuple(places[dependency] for dependency in on)
         made.append(table_types.Node(dependencies=dependencies, children=children, route=route, **fields))
-    return table_types.Graph(uid="u", generation=1, nodes=tuple(made), timeout_ms=timeout_ms)
+    return table_types.CompiledGraph(uid="u", generation=1, nodes=tuple(made), timeout_ms=timeout_ms)
 
 
 def adds(offset: float, ticks: int = 1, **fields: Any) -> Calls:
@@ -67,7 +67,7 @@ def says(route: str | None, **fields: Any) -> Calls:
 
 
 def asked(
-    of: table_types.Graph,
+    of: table_types.CompiledGraph,
     script: dict[str, Calls] | None = None,
     *,
     deadline: int | None = None,
@@ -152,7 +152,7 @@ def test_a_pipeline_with_a_combiner() -> None:
 # Routes
 
 
-def diamond(route: dict[str, Any] | None, **join: Any) -> table_types.Graph:
+def diamond(route: dict[str, Any] | None, **join: Any) -> table_types.CompiledGraph:
     return graph(
         node("a", calls=False, route=route), node("b", "a"), node("c", "a"), node("d", "b", "c", calls=False, **join)
     )
@@ -384,7 +384,7 @@ def test_what_ends_at_the_deadline_is_in_time() -> None:
 
 
 def test_the_time_of_a_node_covers_its_merge_implementation_and_route_and_begins_with_them() -> None:
-    def of(timeout: int) -> table_types.Graph:
+    def of(timeout: int) -> table_types.CompiledGraph:
         return graph(node("z"), node("a", "z", merge=COMBINER, route=ROUTER, timeout_ms=timeout), node("b", "a"))
 
     run = Calls(Outcome(ticks=2), Outcome(ticks=3), Outcome(ticks=4, empty=True))
@@ -478,7 +478,7 @@ def test_a_failure_decides_over_a_late_mark_that_ends_further_down() -> None:
 
 
 def test_a_partial_merge_of_marks_alone_passes_the_first_late_one_on() -> None:
-    def of(**second: Any) -> table_types.Graph:
+    def of(**second: Any) -> table_types.CompiledGraph:
         return graph(
             node("a", skip=True), node("b", **second), node("c", "b", "a", merge=PARTIAL), node("d"),
             node("e", "c", "d", calls=False, merge=PARTIAL),

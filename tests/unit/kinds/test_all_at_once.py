@@ -73,7 +73,8 @@ def _without_hints(found: set[str]) -> frozenset[str]:
          {"spec.manifest[0].downloadURL: required",
           "spec.manifest[0].sha256sum: required, unless insecureSkipVerify is true"}),
         ("RoleBinding", {"subjects": [], "verbs": ["wriet"], "target": {"alias": "x"}},
-         {"spec.subjects: must have at least 1", "spec.verbs[0]: 'wriet' is not possible; did you mean 'write'?",
+         {"spec.subjects: must have at least 1 entry", "spec.verbs[0]: 'wriet' is not a valid value; did you mean "
+         "'write'?",
           "spec.target: needs a model or a namespace; for this whole namespace write namespace: default",
           "spec.target.alias: needs model, the model that the alias belongs to"}),
         ("Rollout", {"target": {"name": "m"}, "steps": [{"analysis": {"metric": "error-rate"}}]},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mizzen.kinds.text import expressions
-from mizzen.kinds.text.expressions import Combination, Comparison, ConstantValue, FieldPath, Not
+from mizzen.kinds.text.expressions import Combination, ConstantValue, EqualityTest, FieldPath, Not
 from tests.unit.kinds.applications import SERVE, SERVING, TRAIN, TRAINING, faults, pause, warnings, workflow
 
 STEPS = "spec.workflow.steps"
@@ -65,7 +65,7 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
         (workflow({**TRAIN, "propertys": {}, "properties": {"component": "train-it"}}), f"{STEPS}[0]",
          "unknown field 'propertys'; did you mean 'properties'?"),
         (workflow(_serve(env="staging")), f"{STEPS}[0].properties.env", "no env 'staging'; envs are dev, prod"),
-        (workflow(pause("a"), pause("a")), f"{STEPS}[1].name", "a second step 'a'"),
+        (workflow(pause("a"), pause("a")), f"{STEPS}[1].name", "'a' is already the name of another step"),
         (workflow({"type": "suspend"}), f"{STEPS}[0].name", "required"),
         (workflow(pause("a", dependsOn=["b"])), f"{STEPS}[0].dependsOn[0]", "no step 'b'; steps are a"),
         (workflow(pause("wait-a"), pause("b", dependsOn=["wait-b"])), f"{STEPS}[1].dependsOn[0]",
@@ -87,17 +87,17 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
         (workflow(pause("a", inputs=[{"from": "x", "parameterKey": "y"}])), f"{STEPS}[0].inputs[0].from",
          "no output 'x'; none is possible here"),
         (workflow(pause("a", outputs=[{"name": "o", "valueFrom": "x"}, {"name": "o", "valueFrom": "y"}])),
-         f"{STEPS}[0].outputs[1].name", "a second output 'o'"),
+         f"{STEPS}[0].outputs[1].name", "'o' is already the name of another output"),
         (workflow(pause("a", timeout="1 hour")), f"{STEPS}[0].timeout",
-         "'1 hour' is not a duration: write 30s, 5m, 1h30m or 2d"),
+         "'1 hour' is not a valid duration; expected a text such as 30s, 5m, 1h30m or 2d"),
         (workflow(pause("a", properties={"duration": "soon"})), f"{STEPS}[0].properties.duration",
-         "'soon' is not a duration: write 30s, 5m, 1h30m or 2d"),
+         "'soon' is not a valid duration; expected a text such as 30s, 5m, 1h30m or 2d"),
         (workflow(pause("a", retry={"limit": -1})), f"{STEPS}[0].retry.limit", "must be at least 0, not -1"),
         (workflow(pause("a"), mode={"steps": "Dag"}), "spec.workflow.mode.steps",
-         "'Dag' is not possible; did you mean 'DAG'?"),
+         "'Dag' is not a valid value; did you mean 'DAG'?"),
         (workflow(pause("a"), onFailure="stop"), "spec.workflow.onFailure",
-         "'stop' is not possible; valid are terminate, suspend"),
-        (workflow(), STEPS, "must have at least 1"),
+         "'stop' is not a valid value; values are terminate, suspend"),
+        (workflow(), STEPS, "must have at least 1 entry"),
         (workflow(SAVE), f"{STEPS}[0].properties.from",
          "no earlier step is of type ml-model-training, so there is nothing to save"),
         (workflow(TRAIN, _save(**{"from": "trian"})), f"{STEPS}[1].properties.from",
@@ -108,7 +108,7 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
          "a new version needs a version, not an alias"),
         (workflow(TRAIN, _save(modelVersion={"modelName": "My Model", "version": "1"})),
          f"{STEPS}[1].properties.modelVersion.modelName",
-         "'My Model' is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'"),
+         "'My Model' is not a valid name; expected lower-case letters, digits and '-', at most 63, such as 'my-model'"),
     ],
 )  # fmt: skip
 def test_what_is_refused(spec: dict[str, Any], path: str, message: str) -> None:
@@ -165,9 +165,12 @@ def test_conditions_are_read_with_the_usual_precedence() -> None:
     assert expressions.parse('status["my-step"].failed') == failed
     assert expressions.parse("!!status.my-step.failed") == failed
     assert expressions.parse("inputs.score == 3 || !status.my-step.failed && true") == Combination(
-        "||", (Comparison(score, True, ConstantValue(3)), Combination("&&", (Not(failed), ConstantValue(True))))
+        "||", (EqualityTest(score, True, ConstantValue(3)), Combination("&&", (Not(failed), ConstantValue(True))))
     )
     assert expressions.parse('(inputs.score != "a\\"b" || false)&&\'c\'') == Combination(
         "&&",
-        (Combination("||", (Comparison(score, False, ConstantValue('a"b')), ConstantValue(False))), ConstantValue("c")),
+        (
+            Combination("||", (EqualityTest(score, False, ConstantValue('a"b')), ConstantValue(False))),
+            ConstantValue("c"),
+        ),
     )

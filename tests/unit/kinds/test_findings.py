@@ -64,7 +64,7 @@ def test_strict_types_hold_below_short_forms() -> None:
 
 def test_a_faulty_item_does_not_make_its_list_empty() -> None:
     assert found({"layer": "x", "leaves": [{"word": 3}]}) == {"spec.leaves[0].word: must be a text; quote it: '3'"}
-    assert found({"layer": "x", "leaves": []}) == {"spec.leaves: must have at least 1"}
+    assert found({"layer": "x", "leaves": []}) == {"spec.leaves: must have at least 1 entry"}
 
 
 def test_what_people_must_give_stored_objects_may_lack() -> None:
@@ -129,7 +129,7 @@ def test_of_unknown_fields_the_first_are_told_however_they_are_spread(monkeypatc
     many = metadata.faults({f"f{number}": 0 for number in range(1000)})
     assert (len(many), many[-1].path) == (MOST + 1, "metadata")
     wrong = metadata.faults({"labels": {f"f{number}": 0 for number in range(1000)}})
-    assert wrong == (Fault("metadata.labels", "at most 64 entries, this has 1,000"),)
+    assert wrong == (Fault("metadata.labels", "has 1,000 entries; at most 64 are allowed"),)
     assert len(looked) <= 2 * (MOST + 1)
 
 

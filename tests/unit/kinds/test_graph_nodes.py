@@ -22,7 +22,7 @@ def test_an_empty_graph_is_refused() -> None:
 
 
 def test_names_are_labels_and_unique() -> None:
-    assert found(dag(node("a"), node("b"), node("a"))) == ["spec.dag[2].name: a second node 'a'"]
+    assert found(dag(node("a"), node("b"), node("a"))) == ["spec.dag[2].name: 'a' is already the name of another node"]
     (fault,) = examined(dag({"name": "modelA", "implementation": {"kfservice": "a"}})).faults
     assert fault.path == "spec.dag[0].name"
     assert "lower-case" in fault.message
@@ -34,7 +34,7 @@ def test_dependencies_exist_and_are_named_once() -> None:
     assert found(spec) == [
         "spec.dag[1].dependencies[0]: no node 'frist'; did you mean 'first'?",
         "spec.dag[1].dependencies[1]: node 'second' depends on itself",
-        "spec.dag[1].dependencies[3]: a second dependency 'first'",
+        "spec.dag[1].dependencies[3]: 'first' is given twice",
         "spec.dag[2].dependencies[0]: no node 'zzz'; nodes are first, second",
     ]
     assert found(dag({**node("a"), "dependencies": None})) == []
@@ -78,7 +78,8 @@ AT = "spec.dag[0].implementation"
          [f"{AT}: only one of name, kfservice, svc, ref, inline may be set, not kfservice and svc"]),
         ({"kfservce": "a"}, [f"{AT}: unknown field 'kfservce'; did you mean 'kfservice'?"]),
         ({"kfservice": 5}, [f"{AT}.kfservice: must be a text; quote it: '5'"]),
-        ({"kfservice": "a", "protocol": "v3"}, [f"{AT}.protocol: 'v3' is not possible; valid are v2, v1, seldon"]),
+        ({"kfservice": "a", "protocol": "v3"}, [f"{AT}.protocol: 'v3' is not a valid value; values are v2, v1, "
+        f"seldon"]),
         ({"ref": {}}, [f"{AT}.ref: one of kfservice, custom, uri is required"]),
         ({"ref": {"kfservice": "a", "uri": "b"}},
          [f"{AT}.ref: only one of kfservice, custom, uri may be set, not kfservice and uri"]),
@@ -163,9 +164,9 @@ def test_a_container_that_the_merge_calls_is_not_also_the_implementation() -> No
 
 def test_containers_have_one_name_each() -> None:
     spec = dag({"name": "x"}, custom=[*pods("x", "y"), *pods("z")], inline=[{"podspec": pods("y")[0]["spec"]}])
-    assert found(spec) == ["spec.inline[0].podspec.containers[0].name: a second container 'y'"]
+    assert found(spec) == ["spec.inline[0].podspec.containers[0].name: 'y' is already the name of another container"]
     assert found(dag({"name": "x"}, custom=pods("x", "x"))) == [
-        "spec.custom[0].spec.containers[1].name: a second container 'x'"
+        "spec.custom[0].spec.containers[1].name: 'x' is already the name of another container"
     ]
 
 
@@ -207,7 +208,7 @@ def test_time_limits_and_errors() -> None:
         dag(node("a", timeoutMs=0, onError="ignore", implementation={"kfservice": "x"}), timeoutMs=60_001)
     ) == [
         "spec.dag[0].timeoutMs: must be at least 1, not 0",
-        "spec.dag[0].onError: 'ignore' is not possible; valid are fail, skip",
+        "spec.dag[0].onError: 'ignore' is not a valid value; values are fail, skip",
         "spec.timeoutMs: must be at most 60000, not 60001",
     ]
 

@@ -49,7 +49,7 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
         ({}, "spec.appTemplate", "required"),
         (_initializer(workflows=[STEP], workflow={"steps": [STEP]}), f"{AT}.workflows",
          "the steps are already in workflow: set only one of the two"),
-        (_initializer(workflows=[]), f"{AT}.workflows", "must have at least 1"),
+        (_initializer(workflows=[]), f"{AT}.workflows", "must have at least 1 entry"),
         (_initializer(workflows=[{**STEP, "type": "helm-apply"}]), f"{AT}.workflows[0].properties.component",
          "component 'bucket' is of type s3-bucket; this step needs helm-chart"),
         (_initializer(workflows=[STEP, pause("a", dependsOn=["mke"])]), f"{AT}.workflows[1].dependsOn[0]",
@@ -58,7 +58,7 @@ def test_what_is_accepted(spec: dict[str, Any]) -> None:
          f"{AT}.workflow.steps[0]", "unknown field 'prooperties'; did you mean 'properties'?"),
         ({**_initializer(), "dependsOn": [{"ref": "it"}]}, "spec.dependsOn[0].ref", "'it' waits for itself"),
         ({**_initializer(), "dependsOn": [{"ref": {"kind": "Application", "name": "a"}}]},
-         "spec.dependsOn[0].ref.kind", "'Application' is not possible; valid are Initializer"),
+         "spec.dependsOn[0].ref.kind", "'Application' is not a valid value; values are Initializer"),
     ],
 )  # fmt: skip
 def test_what_is_refused(spec: dict[str, Any], path: str, message: str) -> None:

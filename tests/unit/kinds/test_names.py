@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from mizzen.kinds.text import durations, quantities, references, urls, versions
-from mizzen.kinds.text.references import Reference
+from mizzen.kinds.text.references import ModelReference
 
 labels = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
 version_texts = st.from_regex(r"[a-z0-9]([-.a-z0-9]{0,8}[a-z0-9])?", fullmatch=True)
@@ -28,8 +28,8 @@ def test_numbers_of_versions_are_the_same_however_written(text: str) -> None:
         ("v000", "version numbers start at 1"),
         ("latest", "'latest' is reserved and cannot name a version"),
         ("v" + 19 * "9", "a version number may have at most 18 digits"),
-        ("A", "'A' is not a version; expected a number, or lower-case letters, digits, '-' and '.'"),
-        ("\u0667", "'\u0667' is not a version; expected a number, or lower-case letters, digits, '-' and '.'"),
+        ("A", "'A' is not a valid version; expected a number, or lower-case letters, digits, '-' and '.'"),
+        ("\u0667", "'\u0667' is not a valid version; expected a number, or lower-case letters, digits, '-' and '.'"),
     ],
 )
 def test_what_is_no_version_says_so(text: str, message: str) -> None:
@@ -66,8 +66,8 @@ def test_aliases(alias: str) -> None:
         ("3", "'3' is a version, not an alias"),
         ("v3", "'v3' is a version, not an alias"),
         ("current", "'current' is reserved and cannot name an alias"),
-        ("1.0", "'1.0' is not an alias"),
-        ("", "'' is not an alias"),
+        ("1.0", "'1.0' is not a valid alias"),
+        ("", "'' is not a valid alias"),
     ],
 )
 def test_what_cannot_be_an_alias(alias: str, message: str) -> None:
@@ -78,14 +78,14 @@ def test_what_cannot_be_an_alias(alias: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "reference"),
     [
-        ("iris", Reference("iris")),
-        ("iris:v3", Reference("iris", version="3")),
-        ("iris:1.0.2", Reference("iris", version="1.0.2")),
-        ("iris@prod", Reference("iris", alias="prod")),
-        ("iris-v3", Reference("iris-v3")),
+        ("iris", ModelReference("iris")),
+        ("iris:v3", ModelReference("iris", version="3")),
+        ("iris:1.0.2", ModelReference("iris", version="1.0.2")),
+        ("iris@prod", ModelReference("iris", alias="prod")),
+        ("iris-v3", ModelReference("iris-v3")),
     ],
 )
-def test_references(text: str, reference: Reference) -> None:
+def test_references(text: str, reference: ModelReference) -> None:
     assert references.parse(text) == reference
 
 
@@ -109,7 +109,7 @@ def test_references_survive_being_written(name: str, rest: str, mark: str) -> No
 
 
 def test_second_names_name_no_alias() -> None:
-    assert references.parse_unaliased("iris:3") == Reference("iris", version="3")
+    assert references.parse_unaliased("iris:3") == ModelReference("iris", version="3")
     with pytest.raises(ValueError, match="refers to an alias"):
         references.parse_unaliased("iris@prod")
 
@@ -143,7 +143,9 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5 s", "5S", "5min", "1h-5m", "1e3s", "½h", 20 * "9" + "s"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape("is not a duration: write 30s, 5m, 1h30m or 2d")):
+    with pytest.raises(
+        ValueError, match=re.escape("is not a valid duration; expected a text such as 30s, 5m, 1h30m or 2d")
+    ):
         durations.seconds(text)
 
 
@@ -169,7 +171,9 @@ def test_amounts(text: str, amount: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "1 Gi", "1GB", "Gi", "1e3", "nan"])
 def test_what_is_no_amount(text: str) -> None:
-    with pytest.raises(ValueError, match=re.escape("is not a quantity: write 2, 0.5, 500m, 512Mi or 4Gi")):
+    with pytest.raises(
+        ValueError, match=re.escape("is not a valid quantity; expected a text such as 2, 0.5, 500m, 512Mi or 4Gi")
+    ):
         quantities.amount(text)
 
 

@@ -62,7 +62,7 @@ def test_a_variable_that_is_wrong(variable: dict[str, Any], fault: str) -> None:
 
 def test_a_variable_is_given_once() -> None:
     assert _of([{"name": "A", "value": "1"}, SECRET, {"name": "A", "value": "2"}]) == {
-        "spec.env[2].name: 'A' is given twice"
+        "spec.env[2].name: 'A' is already the name of another variable"
     }
 
 
@@ -96,13 +96,17 @@ def test_pods_may_hold_what_we_do_not_know() -> None:
     ("spec", "fault"),
     [
         ({}, "template.spec.containers: required"),
-        ({"containers": []}, "template.spec.containers: must have at least 1"),
+        ({"containers": []}, "template.spec.containers: must have at least 1 entry"),
         ({"containers": [{}]}, "template.spec.containers[0].name: required"),
-        ({"containers": [{"name": "a"}, {"name": "a"}]}, "template.spec.containers[1].name: a second container 'a'"),
+        (
+            {"containers": [{"name": "a"}, {"name": "a"}]},
+            "template.spec.containers[1].name: 'a' is already the name of another container",
+        ),
         ({"containers": [{"name": "a", "command": "run"}]}, "template.spec.containers[0].command: must be a list"),
         (
             {"containers": [{"name": "A"}]},
-            "template.spec.containers[0].name: 'A' is not a name: lower-case letters, digits and '-', at most 63",
+            "template.spec.containers[0].name: 'A' is not a valid name; expected lower-case letters, digits and "
+            "'-', at most 63",
         ),
         (
             {"containers": [{"name": "a", "ports": [{"containerPort": 0}]}]},

@@ -51,14 +51,14 @@ ALIAS_RULE = "lower-case letters, digits and '-', at most 63"
     [
         ({"framework": "Scikit Learn"}, "spec.framework: 'Scikit Learn' is not a framework name; expected a "
         "lower-case word such as sklearn, xgboost, lightgbm"),
-        ({"track": "newest"}, "spec.track: 'newest' is not possible; valid are manual, latest"),
+        ({"track": "newest"}, "spec.track: 'newest' is not a valid value; values are manual, latest"),
         ({"aliases": {"v3": "3"}}, "spec.aliases: 'v3' is a version, not an alias"),
         ({"aliases": {"12": "3"}}, "spec.aliases: '12' is a version, not an alias"),
         ({"aliases": {"latest": "3"}}, "spec.aliases: 'latest' is reserved and cannot name an alias"),
-        ({"aliases": {"a.b": "3"}}, f"spec.aliases: 'a.b' is not an alias; expected {ALIAS_RULE}"),
+        ({"aliases": {"a.b": "3"}}, f"spec.aliases: 'a.b' is not a valid alias; expected {ALIAS_RULE}"),
         ({"aliases": {"prod": "current"}}, "spec.aliases.prod: 'current' is reserved and cannot name a version"),
         ({"aliases": {"prod": 3}}, "spec.aliases.prod: must be a text; quote it: '3'"),
-        ({"aliasOf": "wine@prod"}, "spec.aliasOf: 'wine@prod' refers to an alias: write name or name:version"),
+        ({"aliasOf": "wine@prod"}, "spec.aliasOf: 'wine@prod' refers to an alias; expected name or name:version"),
         ({"aliasOf": "iris:2"}, "spec.aliasOf: names the model itself"),
         ({"aliasOf": "wine", "track": "latest"}, "spec.track: not possible together with aliasOf: a second name has "
         "no versions of its own"),
@@ -68,12 +68,12 @@ ALIAS_RULE = "lower-case letters, digits and '-', at most 63"
         "versions of its own"),
         ({"chekcs": {}}, "spec: unknown field 'chekcs'; did you mean 'checks'?"),
         ({"checks": {"signature": {}}}, "spec.checks.signature: needs inputs or outputs"),
-        ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR, SPEC_OF_TENSOR]}}}, "spec.checks.signature.inputs[1].name: a second tensor 'x'"),
+        ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR, SPEC_OF_TENSOR]}}}, "spec.checks.signature.inputs[1].name: 'x' is already the name of another tensor"),
         ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR | {"shape": [-2]}]}}}, "spec.checks.signature.inputs[0].shape[0]: must be at least -1, not -2"),
-        ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR | {"datatype": "FLOAT"}]}}}, "spec.checks.signature.inputs[0].datatype: 'FLOAT' is not possible; valid are BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES"),
+        ({"checks": {"signature": {"inputs": [SPEC_OF_TENSOR | {"datatype": "FLOAT"}]}}}, "spec.checks.signature.inputs[0].datatype: 'FLOAT' is not a valid value; values are BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, FP16, FP32, FP64, BYTES"),
         ({"checks": {"golden": [{"inputs": [TENSOR]}]}}, "spec.checks.golden[0].outputs: required"),
         ({"checks": {"golden": [{"inputs": [TENSOR], "outputs": []}]}}, "spec.checks.golden[0].outputs: must have at "
-        "least 1"),
+        "least 1 entry"),
         ({"checks": {"golden": [{"inputs": [TENSOR | {"data": [1]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].data: has 1 elements; shape needs 2"),
         ({"checks": {"golden": [{"inputs": [TENSOR | {"data": ["1", 2]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].data: '1' is not of type FP64"),
         ({"checks": {"golden": [{"inputs": [TENSOR | {"shape": [-1, 2]}], "outputs": [TENSOR]}]}}, "spec.checks.golden[0].inputs[0].shape[0]: must be at least 0, not -1"),
@@ -81,10 +81,10 @@ ALIAS_RULE = "lower-case letters, digits and '-', at most 63"
         ({"checks": {"disagreement": {}}}, "spec.checks.disagreement.limit: required"),
         ({"checks": {"latency": {"limitMs": 0}}}, "spec.checks.latency.limitMs: must be above 0, not 0"),
         ({"hooks": [{"on": ["created"]}]}, "spec.hooks[0]: one of command, webhook is required"),
-        ({"hooks": [MODEL["hooks"][0] | {"on": []}]}, "spec.hooks[0].on: must have at least 1"),
+        ({"hooks": [MODEL["hooks"][0] | {"on": []}]}, "spec.hooks[0].on: must have at least 1 entry"),
         ({"hooks": [MODEL["hooks"][0] | {"on": ["created", "created"]}]}, "spec.hooks[0].on[1]: 'created' is given "
         "twice"),
-        ({"hooks": [MODEL["hooks"][0] | {"on": ["activted"]}]}, "spec.hooks[0].on[0]: 'activted' is not possible; did "
+        ({"hooks": [MODEL["hooks"][0] | {"on": ["activted"]}]}, "spec.hooks[0].on[0]: 'activted' is not a valid value; did "
         "you mean 'activated'?"),
         ({"hooks": [{**MODEL["hooks"][0], **MODEL["hooks"][1]}]}, "spec.hooks[0]: only one of command, webhook may be "
         "set, not command and webhook"),
@@ -164,7 +164,7 @@ def test_the_halves_of_a_version(fields: dict[str, Any]) -> None:
     [
         ({"artifacts": None, "code": None}, "spec.artifacts: required, unless code or an image is given"),
         ({"framework": None}, "spec.framework: required"),
-        ({"modelName": "Iris"}, "spec.modelName: 'Iris' is not a name: lower-case letters, digits and '-', at most 63"),
+        ({"modelName": "Iris"}, "spec.modelName: 'Iris' is not a valid name; expected lower-case letters, digits and '-', at most 63"),
         ({"code": {}}, "spec.code: one of digest, git is required"),
         ({"code": {"digest": DIGEST, **VERSION["code"]}}, "spec.code: only one of digest, git may be set, not digest "
         "and git"),
@@ -181,11 +181,11 @@ def test_the_halves_of_a_version(fields: dict[str, Any]) -> None:
         ({"artifacts": [FILE | {"size": -1}]}, "spec.artifacts[0].size: must be at least 0, not -1"),
         ({"artifacts": [FILE | {"digest": "md5:1"}]}, "spec.artifacts[0].digest: 'md5:1' is not a digest; expected "
         "sha256: and 64 hexadecimal digits"),
-        ({"requirements": ["--index-url=x"]}, "spec.requirements[0]: '--index-url=x' is not a requirement: write it "
+        ({"requirements": ["--index-url=x"]}, "spec.requirements[0]: '--index-url=x' is not a valid requirement; expected one "
         "as for pip, such as 'numpy>=1.26'"),
-        ({"requirements": ["a\nb"]}, "spec.requirements[0]: 'a\\nb' is not a requirement: write it as for pip, such "
+        ({"requirements": ["a\nb"]}, "spec.requirements[0]: 'a\\nb' is not a valid requirement; expected one as for pip, such "
         "as 'numpy>=1.26'"),
-        ({"requirements": ["scikit-learn", "Scikit_Learn>1"]}, "spec.requirements[1]: a second requirement for "
+        ({"requirements": ["scikit-learn", "Scikit_Learn>1"]}, "spec.requirements[1]: there is already a requirement for "
         "'scikit-learn'"),
         ({"source": {"url": "https://h/x", "sha256sum": "1"}}, "spec.source.sha256sum: must be the sha256 of the "
         "content: 64 hexadecimal digits"),

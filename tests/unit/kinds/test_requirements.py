@@ -33,8 +33,8 @@ def test_a_file_as_pip_takes_it() -> None:
         ("numpy\n-r more.txt", "line 2: '-r more.txt' is a pip option"),
         ("--index-url https://host/simple", "line 1: '--index-url https://host/simple' is a pip option"),
         ("-e .", "line 1: '-e .' is a pip option"),
-        ("\n\n./folder", "line 3: './folder' is not a requirement"),
-        ("https://host/a.whl", "line 1: 'https://host/a.whl' is not a requirement"),
+        ("\n\n./folder", "line 3: './folder' is not a valid requirement"),
+        ("https://host/a.whl", "line 1: 'https://host/a.whl' is not a valid requirement"),
         ("numpy --index-url x", "line 1: 'numpy --index-url x' contains an option"),
         ("a @ https://me:secret@host/a.whl", "line 1: contains a password"),
     ],
@@ -65,7 +65,13 @@ def test_pythons_that_can_be_asked_for(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("3.9", "3.10 or newer, not 3.9"), ("2.7", "is not a Python"), ("3", "is no"), (">=3.10", "is no"), ("", "no")],
+    [
+        ("3.9", "3.10 or newer, not 3.9"),
+        ("2.7", "is not a valid Python"),
+        ("3", "is no"),
+        (">=3.10", "is no"),
+        ("", "no"),
+    ],
 )
 def test_and_those_that_cannot(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):

@@ -108,9 +108,9 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"deployToLayer": "Edge"}, "spec.deployToLayer: 'Edge' is not possible; did you mean 'edge'?"),
-        ({"deployToLayer": "fog"}, "spec.deployToLayer: 'fog' is not possible; valid are cloud, edge"),
-        ({"nodeName": "a.b"}, "spec.nodeName: 'a.b' is not a name: lower-case letters, digits and '-', at most 63"),
+        ({"deployToLayer": "Edge"}, "spec.deployToLayer: 'Edge' is not a valid value; did you mean 'edge'?"),
+        ({"deployToLayer": "fog"}, "spec.deployToLayer: 'fog' is not a valid value; values are cloud, edge"),
+        ({"nodeName": "a.b"}, "spec.nodeName: 'a.b' is not a valid name; expected lower-case letters, digits and '-', at most 63"),
         ({"nodeSelector": {"a": 1}}, "spec.nodeSelector.a: must be a text; quote it: '1'"),
         ({"manifest": [THREE, FOUR]}, "spec.targetVersion: required, because the manifest has several versions: 3, 4"),
         ({"manifest": [THREE, FOUR], "targetVersion": "5"}, "spec.targetVersion: no version 5 in the manifest; "
@@ -136,7 +136,7 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"replicas": 1.5}, "spec.replicas: must be a whole number, not 1.5"),
         ({"extraNames": ["iris"]}, "spec.extraNames[0]: 'iris' is already its own name"),
         ({"extraNames": ["a", "a"]}, "spec.extraNames[1]: 'a' is given twice"),
-        ({"extraNames": ["a:b"]}, "spec.extraNames[0]: 'a:b' is not a name: lower-case letters, digits and '-', at "
+        ({"extraNames": ["a:b"]}, "spec.extraNames[0]: 'a:b' is not a valid name; expected lower-case letters, digits and '-', at "
         "most 63"),
         ({"autoScale": {"minReplicas": 3, "maxReplicas": 2}}, "spec.autoScale.minReplicas: 3 is above maxReplicas, "
         "which is 2"),
@@ -155,8 +155,8 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"batching": {"timeoutSeconds": -1}}, "spec.batching.timeoutSeconds: must be at least 0, not -1"),
         ({"cache": {"maxBytes": 0}}, "spec.cache.maxBytes: must be at least 1, not 0"),
         ({"timeoutMs": 60_001}, "spec.timeoutMs: must be at most 60000, not 60001"),
-        ({"defaultOutput": []}, "spec.defaultOutput: must have at least 1"),
-        ({"defaultOutput": [TENSOR, TENSOR]}, "spec.defaultOutput[1].name: a second tensor 'y'"),
+        ({"defaultOutput": []}, "spec.defaultOutput: must have at least 1 entry"),
+        ({"defaultOutput": [TENSOR, TENSOR]}, "spec.defaultOutput[1].name: 'y' is already the name of another tensor"),
         ({"defaultOutput": [TENSOR | {"data": [0.5]}]}, "spec.defaultOutput[0].data: 0.5 is not of type INT64"),
         ({"defaultOutput": [TENSOR], "outputs": [{"name": "yes", "datatype": "INT64", "shape": [1]}]}, "spec.defaultOutput[0].name: no output 'y'; outputs are yes"),
         ({"defaultOutput": [TENSOR | {"shape": [2], "data": [1, 2]}], "outputs": [{"name": "y", "datatype": "INT64", "shape": [-1]}]}, "spec.defaultOutput[0].shape: must be [1], the shape of the output for one row"),
@@ -170,20 +170,20 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         ({"cache": None, "idempotent": False}, "spec.cache: needs spec.idempotent: cached responses do not reach the "
         "model"),
         ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.defaultOutput[0].datatype: must be FP32, the type of the output"),
-        ({"inputs": 2 * [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.inputs[1].name: a second tensor 'y'"),
+        ({"inputs": 2 * [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.inputs[1].name: 'y' is already the name of another tensor"),
         ({"gpu": 0}, "spec.gpu: must be above 0, not 0"),
         ({"gpu": 1.5}, "spec.gpu: 1.5 is not valid; expected a share of one device (up to 1), or a number of whole "
         "devices"),
-        ({"resources": {"cpu": "lots"}}, "spec.resources.cpu: 'lots' is not a quantity: write 2, 0.5, 500m, 512Mi or "
+        ({"resources": {"cpu": "lots"}}, "spec.resources.cpu: 'lots' is not a valid quantity; expected a text such as 2, 0.5, 500m, 512Mi or "
         "4Gi"),
         ({"resources": {"memory": "500m"}}, "spec.resources.memory: '500m' is less than a byte"),
         ({"resources": {"cpus": 2}}, "spec.resources: unknown field 'cpus'; did you mean 'cpu'?"),
-        ({"feedback": {"maxAge": "soon"}}, "spec.feedback.maxAge: 'soon' is not a duration: write 30s, 5m, 1h30m or "
+        ({"feedback": {"maxAge": "soon"}}, "spec.feedback.maxAge: 'soon' is not a valid duration; expected a text such as 30s, 5m, 1h30m or "
         "2d"),
-        ({"switch": "swap"}, "spec.switch: 'swap' is not possible; valid are overlap, replace"),
+        ({"switch": "swap"}, "spec.switch: 'swap' is not a valid value; values are overlap, replace"),
         ({"idempotent": "yes"}, "spec.idempotent: must be true or false, not 'yes'"),
         ({"template": {}}, "spec.template.spec: required"),
-        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: 'A' is given twice"),
+        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: 'A' is already the name of another variable"),
     ],
 )  # fmt: skip
 def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:
@@ -240,10 +240,10 @@ def test_all_faults_at_once() -> None:
         "batching": {"batchSize": "auto"}, "extraNames": ["a", "a"], "nonsense": 1, "servingPort": "x",
     }  # fmt: skip
     assert faults("InferenceModel", spec, name="Not A Name") == {
-        "metadata.name: 'Not A Name' is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'",
+        "metadata.name: 'Not A Name' is not a valid name; expected lower-case letters, digits and '-', at most 63, such as 'my-model'",
         "spec: unknown field 'nonsense'; valid are "
         "" + ", ".join(str(i.alias) for i in InferenceModelSpec.model_fields.values()),
-        "spec.deployToLayer: 'moon' is not possible; valid are cloud, edge",
+        "spec.deployToLayer: 'moon' is not a valid value; values are cloud, edge",
         "spec.frameworkType: required",
         "spec.manifest[0].version: version numbers start at 1",
         "spec.manifest[0].downloadURL: required",

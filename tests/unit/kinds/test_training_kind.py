@@ -71,7 +71,7 @@ def test_what_is_fine(spec: dict[str, Any]) -> None:
     [
         ({"version": ""}, "spec: has nothing to run: set version, image, command, or templates in replicaSpecs"),
         ({"version": "0"}, "spec.version: version numbers start at 1"),
-        ({"deployToLayer": "egde"}, "spec.deployToLayer: 'egde' is not possible; did you mean 'edge'?"),
+        ({"deployToLayer": "egde"}, "spec.deployToLayer: 'egde' is not a valid value; did you mean 'edge'?"),
         ({"replicas": 0}, "spec.replicas: has no replicas; at least 1 is needed"),
         ({"replicas": -1}, "spec.replicas: must be at least 0, not -1"),
         ({"replicaSpecs": {}}, "spec.replicaSpecs: has no replicas; at least 1 is needed"),
@@ -91,8 +91,8 @@ def test_what_is_fine(spec: dict[str, Any]) -> None:
         ({"replicaSpecs": {"Worker": {"replicas": -1}}}, "spec.replicaSpecs.Worker.replicas: must be at least 0, not "
         "-1"),
         ({"replicaSpecs": {"Worker": {"restartPolicy": "Sometimes"}}}, "spec.replicaSpecs.Worker.restartPolicy: "
-        "'Sometimes' is not possible; valid are Never, OnFailure, Always, ExitCode"),
-        ({"replicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}}, "spec.replicaSpecs.Worker.template.spec.containers: must have at least 1"),
+        "'Sometimes' is not a valid value; values are Never, OnFailure, Always, ExitCode"),
+        ({"replicaSpecs": {"Worker": {"template": {"spec": {"containers": []}}}}}, "spec.replicaSpecs.Worker.template.spec.containers: must have at least 1 entry"),
         ({"replicaSpecs": {"Worker": {"replcas": 1}}}, "spec.replicaSpecs.Worker: unknown field 'replcas'; did you "
         "mean 'replicas'?"),
         ({"replicas": 1, "tfReplicaSpecs": {"Worker": {}}}, "spec: tfReplicaSpecs and replicas have the same meaning; "
@@ -107,17 +107,17 @@ def test_what_is_fine(spec: dict[str, Any]) -> None:
         ({"dataset": {"path": "data"}}, "spec.dataset.path: 'data' is not an absolute path"),
         ({"dataset": {"s3": {}}}, "spec.dataset.s3.bucket: required"),
         ({"dataset": {"s3": {"bucket": "A"}}}, "spec.dataset.s3.bucket: 'A' is not a bucket name; expected 3 to 63 "
-        "lower-case letters, digits, '-' and '.'"),
+        "lower-case letters, digits, '-' and '.', with a letter or digit at both ends"),
         ({"dataset": {"http": {"url": "s3://b/k"}}}, "spec.dataset.http.url: is not a valid URL; expected http:// or "
         "https://"),
         ({"backoffLimit": -1}, "spec.backoffLimit: must be at least 0, not -1"),
-        ({"cleanPodPolicy": "Nothing"}, "spec.cleanPodPolicy: 'Nothing' is not possible; valid are Running, All, None"),
+        ({"cleanPodPolicy": "Nothing"}, "spec.cleanPodPolicy: 'Nothing' is not a valid value; values are Running, All, None"),
         ({"ttlSecondsAfterFinished": -1}, "spec.ttlSecondsAfterFinished: must be at least 0, not -1"),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds: must be at least 1, not 0"),
         ({"suspend": "true"}, "spec.suspend: must be true or false, not 'true'"),
         ({"retention": {"checkpoints": 0}}, "spec.retention.checkpoints: must be at least 1, not 0"),
         ({"hyperparameters": [1]}, "spec.hyperparameters: must be an object"),
-        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: 'A' is given twice"),
+        ({"env": [{"name": "A", "value": "1"}] * 2}, "spec.env[1].name: 'A' is already the name of another variable"),
     ],
 )  # fmt: skip
 def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:

@@ -37,8 +37,8 @@ spec: {{repliacs: 1, timeoutMs: 0}}
     found = faults(text)
     assert "unknown field 'extra'; valid are apiVersion, kind, metadata, spec, status" in found
     assert "metadata: unknown field 'label'; did you mean 'labels'?" in found
-    assert any(fault.startswith("metadata.name: 'Iris!' is not a name") for fault in found)
-    assert any(fault.startswith("metadata.namespace: 'No!' is not a name") for fault in found)
+    assert any(fault.startswith("metadata.name: 'Iris!' is not a valid name") for fault in found)
+    assert any(fault.startswith("metadata.namespace: 'No!' is not a valid name") for fault in found)
     assert any(fault.startswith("metadata.labels.a b: the key must be") for fault in found)
     assert "spec: unknown field 'repliacs'; did you mean 'replicas'?" in found
     assert any(fault.startswith("spec.timeoutMs: must be at least 1") for fault in found)

@@ -160,7 +160,7 @@ def test_as_many_rows_as_one_likes_are_read(rows: list[Any]) -> None:
         ((TensorSpec("x", "INT8", (-1,)),), {"instances": [300]}, "outside the range of INT8"),
         ((TensorSpec("x", "INT8", (-1,)),), {"instances": [1.5]}, "expected only integers"),
         ((TensorSpec("x", "BYTES", (-1, 2)),), {"instances": [["a", "b"], "cd"]}, "nested evenly"),
-        ((TensorSpec("x", "BYTES", (-1,)),), {"instances": [{"b64": "?"}]}, "b64: expected base64 text"),
+        ((TensorSpec("x", "BYTES", (-1,)),), {"instances": [{"b64": "?"}]}, "the value of b64 is not base64 text"),
         ((TensorSpec("x", "BYTES", (-1,)),), b'{"instances": ["\\ud800"]}', "the body is not JSON"),
         ((), {"instances": [1, "a"]}, "only numbers, only booleans or only strings"),
     ],

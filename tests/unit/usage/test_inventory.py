@@ -71,7 +71,7 @@ def test_what_feedback_is_kept_for_is_known_by_uid_and_node() -> None:
         table_types.Node(name="b", dependencies=(0,), call=table_types.Callee(name="iris-1")),
         table_types.Node(name="c", dependencies=(0,), call=table_types.Callee(service="default/g/c")),
     )
-    graph = table_types.Graph(uid="u", generation=1, nodes=nodes)
+    graph = table_types.CompiledGraph(uid="u", generation=1, nodes=nodes)
     kept = {uid: table_types.RecordLimits(uid=uid, max_bytes=1, max_seconds=1.0) for uid in ("u", "v")}
     plans = {
         "g": table_types.Plan(graph=graph, kept=kept["u"]), "h": table_types.Plan(graph=graph),

@@ -17,7 +17,7 @@ from mizzen.kinds.model import ModelStatus
 from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.kinds.text import references
-from mizzen.kinds.text.references import Reference
+from mizzen.kinds.text.references import ModelReference
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def find_nesting_fault(graph: Resource, called_objects: CalledObjects) -> Nestin
     return find_nesting_faults({graph.meta.name: calls_of_wanted(graph), **graphs}).get(graph.meta.name)
 
 
-def explain_unavailable(reference: Reference, namespace: str, called_objects: CalledObjects) -> str:
+def explain_unavailable(reference: ModelReference, namespace: str, called_objects: CalledObjects) -> str:
     """Why the reference is not available, as text for users; empty when it is available."""
     name = reference.name
     graph = called_objects.find("MLGraph", name, namespace)
@@ -79,7 +79,7 @@ def explain_unavailable(reference: Reference, namespace: str, called_objects: Ca
     return _explain_not_ready(starting) if starting is not None else f"nothing called '{name}' is served here"
 
 
-def _explain_graph(reference: Reference, graph: Resource) -> str:
+def _explain_graph(reference: ModelReference, graph: Resource) -> str:
     status = MLGraphStatus.of(graph)
     generation = str(status.serving.generation) if status.serving is not None else ""
     if reference.alias:
@@ -89,7 +89,7 @@ def _explain_graph(reference: Reference, graph: Resource) -> str:
     return "" if status.is_true("Ready") else _explain_not_ready(graph)
 
 
-def _explain_server(reference: Reference, server: Resource, called_objects: CalledObjects) -> str:
+def _explain_server(reference: ModelReference, server: Resource, called_objects: CalledObjects) -> str:
     """A server named like its model leaves the model's other versions and aliases callable."""
     serves = InferenceModelStatus.of(server).serving_version
     own = server.spec.get("modelName") == reference.name
@@ -99,7 +99,7 @@ def _explain_server(reference: Reference, server: Resource, called_objects: Call
     return f"'{reference.name}' serves version {serves}, not {reference}" if reason is None else reason
 
 
-def _explain_model(reference: Reference, namespace: str, called_objects: CalledObjects) -> str | None:
+def _explain_model(reference: ModelReference, namespace: str, called_objects: CalledObjects) -> str | None:
     """None: no model with a current version has this name."""
     model = called_objects.find("Model", reference.name, namespace)
     status = ModelStatus.of(model) if model is not None else None
@@ -113,7 +113,7 @@ def _explain_model(reference: Reference, namespace: str, called_objects: CalledO
     return _explain_version(reference.name, version, called_objects)
 
 
-def _explain_alias(reference: Reference, first: str, namespace: str, called_objects: CalledObjects) -> str | None:
+def _explain_alias(reference: ModelReference, first: str, namespace: str, called_objects: CalledObjects) -> str | None:
     try:
         target = references.parse_unaliased(first)
     except ValueError:
@@ -122,7 +122,9 @@ def _explain_alias(reference: Reference, first: str, namespace: str, called_obje
     if found is None or ModelStatus.of(found).alias_of:
         return None
     if not target.version:
-        return _explain_model(Reference(target.name, reference.version, reference.alias), namespace, called_objects)
+        return _explain_model(
+            ModelReference(target.name, reference.version, reference.alias), namespace, called_objects
+        )
     if reference.alias or reference.version not in ("", target.version):
         return f"'{reference.name}' stands for '{target}', not for '{reference}'"
     return _explain_version(target.name, target.version, called_objects)

@@ -19,7 +19,7 @@ from mizzen.kinds.parts.pods import Container, ContainerResources
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.schema.findings import Warn
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.kinds.text.quantities import Resources
+from mizzen.kinds.text.quantities import ResourceRequirements
 from mizzen.kinds.workload import MODEL_LABEL
 
 _HASH_LENGTH: Final = 8
@@ -97,7 +97,7 @@ def _resources(resources: ContainerResources | None) -> Mapping[str, Any]:
     for name in ("cpu", "memory"):
         if name in limits:
             try:
-                found |= Resources.model_validate({name: limits[name]}).wire()
+                found |= ResourceRequirements.model_validate({name: limits[name]}).wire()
             except ValidationError:
                 continue
     return found

@@ -9,7 +9,7 @@ from mizzen.controllers.graphs.callees import CalledObjects, explain_unavailable
 from mizzen.controllers.graphs.facts import ProbeRequest, ProbeResult, is_available
 from mizzen.graph.compile.graph import guess_model_name
 from mizzen.kinds.graph import callees
-from mizzen.kinds.graph.callees import Callee, GraphContainer
+from mizzen.kinds.graph.callees import DeclaredCall, GraphContainer
 from mizzen.kinds.graph.spec import GraphNodeState, MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text import addresses
@@ -30,7 +30,7 @@ def states_of(
     `probed`: probe results of services, by address."""
     called, containers = callees.calls_of(spec), callees.containers_of(spec)
 
-    def why_not(call: Callee) -> str:
+    def why_not(call: DeclaredCall) -> str:
         if call.lacking:
             return call.lacking
         if call.served is not None:
@@ -91,7 +91,7 @@ def summarize_unready(states: Iterable[GraphNodeState]) -> str:
     return "; ".join((*waiting[:MAX_NODES_NAMED], f"and {more} more")) if more > 0 else "; ".join(waiting)
 
 
-def _explain_service(call: Callee, probe: ProbeResult | None) -> str:
+def _explain_service(call: DeclaredCall, probe: ProbeResult | None) -> str:
     if probe is None or (probe.protocol is None and not probe.why):
         return f"service '{call.address}' has not responded yet"
     return "" if probe.protocol is not None else f"service '{call.address}' does not respond: {probe.why}"
@@ -116,6 +116,6 @@ def _list_messages(workload: Resource) -> Iterator[str]:
     yield from (replica.message for replica in status.replicas if replica.message)
 
 
-def _protocol_of(called: Iterable[Callee], probes: Mapping[str, ProbeResult]) -> str:
+def _protocol_of(called: Iterable[DeclaredCall], probes: Mapping[str, ProbeResult]) -> str:
     said = (probes[call.address].protocol for call in called if call.address in probes)
     return next(filter(None, said), "")

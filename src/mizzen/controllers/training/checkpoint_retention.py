@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mizzen.kinds.schema.resource import Resource
-from mizzen.kinds.training import Retention
+from mizzen.kinds.training import JobRetention
 from mizzen.runs.checkpoints import Checkpoint
 
 
@@ -22,7 +22,7 @@ class ServedCheckpoints:
 
 
 def find_surplus(
-    checkpoints: Iterable[Checkpoint], retention: Retention | None, served: ServedCheckpoints
+    checkpoints: Iterable[Checkpoint], retention: JobRetention | None, served: ServedCheckpoints
 ) -> list[Checkpoint]:
     """Checkpoints that may be removed; none when the spec sets no limit."""
     if retention is None or retention.checkpoints is None:
@@ -47,7 +47,7 @@ def find_served(servers: Iterable[Resource], workloads: Iterable[Resource]) -> S
     )
 
 
-def _best(ordered: Sequence[Checkpoint], retention: Retention) -> Sequence[Checkpoint]:
+def _best(ordered: Sequence[Checkpoint], retention: JobRetention) -> Sequence[Checkpoint]:
     """Newest first among equals. Checkpoints without the metric do not count."""
     if retention.best is None or retention.metric is None:
         return ()

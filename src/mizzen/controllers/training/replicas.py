@@ -13,7 +13,7 @@ from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import OWN_VARIABLES
 from mizzen.kinds.parts.pods import Container
 from mizzen.kinds.schema.resource import Meta, Resource
-from mizzen.kinds.text.quantities import Resources, amount
+from mizzen.kinds.text.quantities import ResourceRequirements, amount
 from mizzen.kinds.training import (
     LEADERS,
     REPLICA_TYPES,
@@ -103,7 +103,7 @@ def resource_request_of(spec: TrainingJobSpec, whole: ResourceRequest) -> Resour
     return sum_of(requests, defaulted, whole)
 
 
-def limits_of(spec: TrainingJobSpec, replica: TrainingReplica) -> tuple[Resources | None, float | None]:
+def limits_of(spec: TrainingJobSpec, replica: TrainingReplica) -> tuple[ResourceRequirements | None, float | None]:
     """The limits of a replica, from its type, its container, or the job."""
     container = _container_limits(replica.container)
     resources = replica.spec.resources or _resources(container) or spec.resources
@@ -219,10 +219,10 @@ def _container_limits(container: Container | None) -> Mapping[str, str]:
     return {**container.resources.requests, **container.resources.limits}
 
 
-def _resources(container: Mapping[str, str]) -> Resources | None:
+def _resources(container: Mapping[str, str]) -> ResourceRequirements | None:
     """The amounts that can be parsed; Kubernetes has some notations that we do not support."""
     known = {name: container[name] for name in ("cpu", "memory") if _amount(container.get(name))}
-    return Resources.model_validate(known) if known else None
+    return ResourceRequirements.model_validate(known) if known else None
 
 
 def _amount(text: str | None) -> float | None:

@@ -12,7 +12,7 @@ from mizzen.controllers.training import checkpoint_retention
 from mizzen.controllers.training.facts import SavedCheckpoints
 from mizzen.errors import MizzenError
 from mizzen.kinds.schema.resource import format_time
-from mizzen.kinds.training import JobProgress, Retention
+from mizzen.kinds.training import JobProgress, JobRetention
 from mizzen.runs import progress, records
 from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, Documents
 from mizzen.runs.paths import JobPlace
@@ -65,7 +65,7 @@ class JobResults:
             return None
 
     def prune(
-        self, found: list[Checkpoint], retention: Retention | None, served: checkpoint_retention.ServedCheckpoints
+        self, found: list[Checkpoint], retention: JobRetention | None, served: checkpoint_retention.ServedCheckpoints
     ) -> list[Checkpoint]:
         """Remove surplus checkpoints and return the rest."""
         gone: set[str] = set()

@@ -29,7 +29,7 @@ MAX_PENDING_BYTES = 64 << 20
 RunInThread = Callable[[Callable[[], list[str]]], "asyncio.Future[list[str]]"]
 
 
-class Prediction(NamedTuple):
+class SampledPrediction(NamedTuple):
     """The facts about a sampled prediction that are known when it begins."""
 
     samples: AuditSampler
@@ -69,7 +69,7 @@ class AuditSampler:
         self._skip = self._draw_skip()
         return True
 
-    def note(self, prediction: Prediction, request_id: bytes, code: int, answer: bytes) -> None:
+    def note(self, prediction: SampledPrediction, request_id: bytes, code: int, answer: bytes) -> None:
         write = partial(self._write, prediction, request_id=request_id, code=code, when=self._wall())
         both, size = (prediction.body, answer), len(prediction.body) + len(answer)
         if size <= LARGE_BYTES:
@@ -95,7 +95,9 @@ class AuditSampler:
             return 0
         return int(math.log(1.0 - self._rng.random()) / math.log1p(-self._share))
 
-    def _write(self, prediction: Prediction, digests: list[str], *, request_id: bytes, code: int, when: float) -> None:
+    def _write(
+        self, prediction: SampledPrediction, digests: list[str], *, request_id: bytes, code: int, when: float
+    ) -> None:
         target, version = prediction.target, prediction.version
         came, went = digests
         reason = f"sampled: version {version}, request {request_id.decode('latin-1')}, in {came}, out {went}"

@@ -39,7 +39,7 @@ Credentials = tuple[bytes, ...]
 """The values of a request's Authorization headers."""
 
 
-class AccessDecision(NamedTuple):
+class RequestDecision(NamedTuple):
     """The decision about one request."""
 
     code: int
@@ -64,7 +64,7 @@ class AuthenticatedCaller:
     """Those that name the caller."""
     until: float | None = None
     rate_limit: RateLimit | None = None
-    decisions: dict[Any, AccessDecision] = field(default_factory=dict)
+    decisions: dict[Any, RequestDecision] = field(default_factory=dict)
 
 
 class Authorizer:
@@ -94,7 +94,7 @@ class Authorizer:
         }
         self._issuer = None if self._access.issuer is None else _JwtVerifier(self._access.issuer)
 
-    def authorize(self, authorization: Credentials, verbs: tuple[Verb, ...], target: Target) -> AccessDecision:
+    def authorize(self, authorization: Credentials, verbs: tuple[Verb, ...], target: Target) -> RequestDecision:
         """Decides whether the caller with these credentials may use one of the verbs on the target."""
         try:
             caller = self._callers.get(authorization) or self._authenticate(authorization)
@@ -102,9 +102,9 @@ class Authorizer:
                 self._callers.pop(authorization, None)
                 raise credentials.invalid_credentials("the token has expired")
         except Unauthenticated as error:
-            return AccessDecision(UNAUTHENTICATED, _message_of(error), ANONYMOUS.name, "authenticate", target)
+            return RequestDecision(UNAUTHENTICATED, _message_of(error), ANONYMOUS.name, "authenticate", target)
         except Unavailable as error:
-            return AccessDecision(UNAVAILABLE, _message_of(error), ANONYMOUS.name, "authenticate", target)
+            return RequestDecision(UNAVAILABLE, _message_of(error), ANONYMOUS.name, "authenticate", target)
         # Without fields that follow from these. Python caches the hashes of strings and frozen sets, so this is cheap.
         key = (verbs, target.namespace, target.kind, target.name, target.alias, target.models)
         decision = caller.decisions.get(key)
@@ -116,7 +116,7 @@ class Authorizer:
                 caller.decisions[key] = decision
         return decision
 
-    def authorize_any(self, authorization: Credentials, verbs: tuple[Verb, ...], namespace: str) -> AccessDecision:
+    def authorize_any(self, authorization: Credentials, verbs: tuple[Verb, ...], namespace: str) -> RequestDecision:
         """Like `authorize`, for a whole namespace: allowed if the caller may use a verb on some model in it."""
         whole = Target(namespace, "Model")
         decision = self.authorize(authorization, verbs, whole)
@@ -128,10 +128,10 @@ class Authorizer:
                 caller.actor, verb, namespace, whole.kind, caller.bindings, anonymous=self._anonymous
             )
             if reach.has_any:
-                return AccessDecision(ALLOWED, reach.reason, caller.actor.name, verb, whole, caller.until)
+                return RequestDecision(ALLOWED, reach.reason, caller.actor.name, verb, whole, caller.until)
         return decision
 
-    def _decide(self, caller: AuthenticatedCaller, verbs: tuple[Verb, ...], target: Target) -> AccessDecision:
+    def _decide(self, caller: AuthenticatedCaller, verbs: tuple[Verb, ...], target: Target) -> RequestDecision:
         # A refusal must not reveal which model a name stands for, nor its aliases: only readers may know.
         named = replace(target, models=frozenset({target.name}), alias="") if target.name else None
         verdicts = [
@@ -141,11 +141,11 @@ class Authorizer:
         for verb, verdict in zip(verbs, verdicts, strict=True):
             if verdict.allowed:
                 rate_limit = caller.rate_limit if verb == "predict" else None
-                return AccessDecision(
+                return RequestDecision(
                     ALLOWED, verdict.reason, caller.actor.name, verb, target, caller.until, rate_limit
                 )
         code = UNAUTHENTICATED if caller.actor == ANONYMOUS else FORBIDDEN
-        return AccessDecision(code, verdicts[0].reason, caller.actor.name, verbs[0], target)
+        return RequestDecision(code, verdicts[0].reason, caller.actor.name, verbs[0], target)
 
     def _authenticate(self, authorization: Credentials) -> AuthenticatedCaller:
         """Raises Unauthenticated, or Unavailable if the token cannot be checked."""

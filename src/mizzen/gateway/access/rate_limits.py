@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from mizzen.access import limits
@@ -28,42 +29,40 @@ class LimitExceeded(NamedTuple):
     """Whole seconds until a retry may succeed."""
 
 
+@dataclass(slots=True, eq=False)
 class RateLimit:
     """The rate and quotas of one caller in this gateway, shared by all its requests."""
 
-    __slots__ = ("_bucket", "_leases", "_limit", "_name")
-
-    def __init__(self, actor: str, limit: Limit, bucket: RateBucket | None, leases: tuple[QuotaLease, ...]) -> None:
-        self._name = actor
-        self._limit = limit
-        self._bucket = bucket
-        self._leases = leases
+    name: str
+    limit: Limit
+    bucket: RateBucket | None
+    leases: tuple[QuotaLease, ...]
 
     def spend(self, now: float, wall: float) -> LimitExceeded | None:
         """Counts one request and returns None if it is allowed. `now`: monotonic; `wall`: seconds since 1970."""
-        if self._bucket is not None and (wait := self._bucket.take(now)):
-            rate = f"{self._limit.per_second:g} requests a second"
-            return self._build_refusal(f"{self._name} may send {rate}, {self._bucket.burst} at once", wait, now)
-        for number, lease in enumerate(self._leases):
+        if self.bucket is not None and (wait := self.bucket.take(now)):
+            rate = f"{self.limit.per_second:g} requests a second"
+            return self._build_refusal(f"{self.name} may send {rate}, {self.bucket.burst} at once", wait, now)
+        for number, lease in enumerate(self.leases):
             try:
                 may = lease.spend(wall)
             except OSError as error:
                 return LimitExceeded(
-                    COUNT_UNAVAILABLE, f"the remaining quota of {self._name} is not known: {error}", b"", 1
+                    COUNT_UNAVAILABLE, f"the remaining quota of {self.name} is not known: {error}", b"", 1
                 )
             if not may:
-                for before in self._leases[:number]:
+                for before in self.leases[:number]:
                     before.undo()
-                what = f"{self._name} has used all {lease.quota} predictions of this {lease.period} (UTC)"
+                what = f"{self.name} has used all {lease.quota} predictions of this {lease.period} (UTC)"
                 return self._build_refusal(what, lease.resets_in(wall), now, lease)
         return None
 
     def header_lines(self, now: float) -> bytes:
         """Headers for an answer, with the names of draft-ietf-httpapi-ratelimit-headers-06, which most clients know."""
-        if self._bucket is None:
+        if self.bucket is None:
             return b""
-        left, reset = self._bucket.remaining(now)
-        return _HEADER_LINES % (self._bucket.burst, left, math.ceil(reset))
+        left, reset = self.bucket.remaining(now)
+        return _HEADER_LINES % (self.bucket.burst, left, math.ceil(reset))
 
     def _build_refusal(self, what: str, wait: float, now: float, lease: QuotaLease | None = None) -> LimitExceeded:
         seconds = max(1, math.ceil(wait))

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -33,44 +34,36 @@ CallLater = Callable[[float, Callable[[], None]], object]
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class RefusalLog:
-    def __init__(
-        self,
-        folder: Path,
-        gateway: str,
-        *,
-        wall: Callable[[], float],
-        call_later: CallLater,
-        file_bytes: int = FILE_BYTES,
-        prefix: str = "",
-    ) -> None:
-        """`gateway`: the name of this process, without a dot. `prefix`: letters that tell the files of this log from
-        other logs of the process; each prefix may have MAX_FILES."""
-        self._prefix = prefix
-        self._folder = folder
-        self._gateway = gateway
-        self._wall = wall
-        self._call_later = call_later
-        self._file_bytes = file_bytes
-        self._file: int | None = None
-        self._size = 0
-        self._window: dict[object, Refusal | None] = {}
-        """By key, for this window: the entry to write at its end, or None."""
-        self._lost = 0
-        """Refusals that could not be written."""
-        self._warned = False
+    folder: Path
+    gateway: str
+    """The name of this process, without a dot."""
+    _: KW_ONLY
+    wall: Callable[[], float]
+    call_later: CallLater
+    file_bytes: int = FILE_BYTES
+    prefix: str = ""
+    """Letters that tell the files of this log from other logs of the process; each prefix may have MAX_FILES."""
+    _file: int | None = None
+    _size: int = 0
+    _window: dict[object, Refusal | None] = field(default_factory=dict)
+    """By key, for this window: the entry to write at its end, or None."""
+    _lost: int = 0
+    """Refusals that could not be written."""
+    _warned: bool = False
 
     def note(
         self, code: int, reason: str, *, actor: str, verb: str, kind: str, namespace: str = "", name: str = "",
         method: str = "", path: str = "",
     ) -> None:  # fmt: skip
         refusal = Refusal(
-            time=self._wall(), actor=actor, verb=verb, kind=kind, code=code,
+            time=self.wall(), actor=actor, verb=verb, kind=kind, code=code,
             namespace=sanitize(namespace, LONGEST), name=sanitize(name, LONGEST),
             reason=sanitize(reason, LONGEST_REASON), method=sanitize(method, LONGEST), path=sanitize(path, LONGEST),
         )  # fmt: skip
         if not self._window:
-            self._call_later(WINDOW, self.flush)
+            self.call_later(WINDOW, self.flush)
         key: object = refusal.merge_key()
         if key not in self._window and len(self._window) >= MAX_DISTINCT:
             key = None
@@ -104,7 +97,7 @@ class RefusalLog:
     def _write(self, refusal: Refusal) -> None:
         data = refusal_lines.encode_line(refusal)
         try:
-            if self._file is None or self._size + len(data) > self._file_bytes:
+            if self._file is None or self._size + len(data) > self.file_bytes:
                 self._begin_file()
             if self._lost:
                 data = refusal_lines.encode_line(self._loss_entry(refusal)) + data
@@ -130,18 +123,18 @@ class RefusalLog:
         self._end_file()
         self._lost += refusal.count
         if not self._warned:
-            log.warning("refusals cannot be written to %s and are only counted: %s", self._folder, why)
+            log.warning("refusals cannot be written to %s and are only counted: %s", self.folder, why)
             self._warned = True
 
     def _begin_file(self) -> None:
         self._end_file()
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        waiting = sum(1 for _ in self._folder.glob(f"{self._gateway}.{self._prefix}[0-9]*{refusal_lines.SUFFIX}"))
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        waiting = sum(1 for _ in self.folder.glob(f"{self.gateway}.{self.prefix}[0-9]*{refusal_lines.SUFFIX}"))
         if waiting >= MAX_FILES:
             raise OSError(f"{waiting} files are already waiting to be audited")
         while self._file is None:
             self._file = _create_locked(
-                self._folder / f"{self._gateway}.{self._prefix}{time.time_ns():020d}{refusal_lines.SUFFIX}"
+                self.folder / f"{self.gateway}.{self.prefix}{time.time_ns():020d}{refusal_lines.SUFFIX}"
             )
         self._size = 0
 

@@ -56,21 +56,9 @@ def cache_of(queue: Queue) -> CachedQueue | None:
 
 class CachedQueue:
     __slots__ = (
-        "_cache",
-        "_clock",
-        "_epoch",
-        "_joinable",
-        "_last_hit",
-        "_limits",
-        "_look_again",
-        "_open",
-        "_queue",
-        "_waiters",
-        "coalesced",
-        "hit_seconds",
-        "hits",
-        "misses",
-    )
+        "_cache", "_clock", "_epoch", "_joinable", "_last_hit", "_limits", "_look_again", "_open", "_queue", "_waiters",
+        "coalesced", "hit_seconds", "hits", "misses",
+    )  # fmt: skip
 
     def __init__(self, queue: Queue, most: int, clock: Callable[[], float], limits: WaitLimits = UNLIMITED) -> None:
         self.hits = self.coalesced = self.misses = 0

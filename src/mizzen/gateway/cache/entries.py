@@ -7,6 +7,7 @@ Eviction uses CLOCK: a hand moves around all entries and evicts the first that w
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 OVERHEAD = 288
 """Bytes of an entry in addition to its payload and key: objects, and slots in the dict and the ring."""
@@ -14,16 +15,14 @@ BODY_OVERHEAD = 160
 """The same for an indexed body."""
 
 
+@dataclass(slots=True, eq=False)
 class CacheEntry:
-    __slots__ = ("body", "key", "payload", "used")
-
-    def __init__(self, key: bytes, payload: bytes) -> None:
-        self.key = key
-        self.payload = payload
-        self.body: bytes | None = None
-        """The body of a request that this entry answers, if indexed."""
-        self.used = False
-        """Used since the hand last passed."""
+    key: bytes
+    payload: bytes
+    body: bytes | None = None
+    """The body of a request that this entry answers, if indexed."""
+    used: bool = False
+    """Used since the hand last passed."""
 
     @property
     def size(self) -> int:

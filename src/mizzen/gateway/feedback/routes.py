@@ -16,6 +16,7 @@ import json
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,12 +69,12 @@ class _ResolvedFeedback(NamedTuple):
     ran: Sequence[RecordedRun]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class FeedbackApi:
-    def __init__(self, folder: Path, writer: FeedbackWriter, service: GatewayContext) -> None:
-        """`folder`: has the records of all gateways."""
-        self._folder = folder
-        self._writer = writer
-        self._service = service
+    folder: Path
+    """The records of all gateways."""
+    writer: FeedbackWriter
+    service: GatewayContext
 
     async def answer(self, endpoint: Endpoint, body: bytes) -> Answer:
         """Raises ValueError if the body cannot be parsed; Invalid, NotFound or Conflict; Unavailable if the feedback
@@ -85,8 +86,8 @@ class FeedbackApi:
                 f"'{endpoint.name}' keeps no records of its answers, so it cannot take feedback: add "
                 "`feedback: {}` to its spec, or a bandit to its graph"
             )
-        now = self._service.wall()
-        found = find(self._folder, limits.uid, v2.header_text(feedback.id), since=now - limits.max_seconds)
+        now = self.service.wall()
+        found = find(self.folder, limits.uid, v2.header_text(feedback.id), since=now - limits.max_seconds)
         decisions = _resolve_decisions(feedback, found, endpoint)
         _check_user(feedback, found)
         accuracy = _answer_accuracy(feedback, found)
@@ -112,7 +113,7 @@ class FeedbackApi:
 
     def close(self) -> None:
         """Writes pending feedback first."""
-        self._writer.close()
+        self.writer.close()
 
     async def _submit(self, entry: FeedbackEntry, case: _ResolvedFeedback) -> FeedbackOutcome:
         future: asyncio.Future[FeedbackOutcome] = asyncio.get_running_loop().create_future()
@@ -128,11 +129,11 @@ class FeedbackApi:
             else:
                 future.set_result(outcome)
 
-        self._writer.submit(entry, on_done)
+        self.writer.submit(entry, on_done)
         return await future
 
     def _count(self, case: _ResolvedFeedback) -> None:
-        metrics, endpoint = self._service.metrics, case.endpoint
+        metrics, endpoint = self.service.metrics, case.endpoint
         for node, arm in {(node, arm) for node, arm, _ in case.decisions} or {("", "")}:
             metrics.add_reward(endpoint.namespace, endpoint.name, node, arm, case.reward)
         for node, version in case.ran:
@@ -159,7 +160,7 @@ class FeedbackApi:
         graph, queues = endpoint.graph, endpoint.queues
         if graph is not None:
             callee = next((each.call for each in graph.nodes if each.name == node), None)
-            name = self._service.routes.names.get((endpoint.namespace, callee.name)) if callee is not None else None
+            name = self.service.routes.names.get((endpoint.namespace, callee.name)) if callee is not None else None
             found = None if name is None else name.versions.get(version) or name.current
             queues = () if found is None else found.queues
         return [queue for queue in queues if queue.server.version == version]
@@ -180,7 +181,7 @@ def parse_feedback(body: bytes) -> FeedbackBody:
         raise ValueError("id: expected a string that is not empty")
     reward, truth = fields.get("reward"), fields.get("truth")
     if reward is None and truth is None:
-        raise Invalid("reward: is missing, and so is truth; send at least one of them")
+        raise Invalid("reward and truth are both missing; send at least one of them")
     if reward is not None and not _is_reward(reward):
         raise Invalid("reward: expected a number from 0 to 1")
     try:
@@ -283,7 +284,7 @@ def _answer_accuracy(feedback: FeedbackBody, found: StoredRecord | None) -> floa
 
 
 def _accuracy_by_node(
-    feedback: FeedbackBody, found: StoredRecord | None, graph: table_types.Graph | None, accuracy: float | None
+    feedback: FeedbackBody, found: StoredRecord | None, graph: table_types.CompiledGraph | None, accuracy: float | None
 ) -> Mapping[str, float]:
     """Returns the accuracy of each node that ran: that of the answer, unless it was merged. Members of an ensemble are
     scored by their own outputs."""
@@ -297,7 +298,7 @@ def _accuracy_by_node(
     return own
 
 
-def _nodes_before_merge(graph: table_types.Graph) -> set[str]:
+def _nodes_before_merge(graph: table_types.CompiledGraph) -> set[str]:
     """Returns the nodes whose outputs are later merged with others."""
     behind: set[int] = set()
     for place in reversed(range(len(graph.nodes))):
@@ -308,7 +309,7 @@ def _nodes_before_merge(graph: table_types.Graph) -> set[str]:
 
 
 def _current_decisions(
-    decisions: Sequence[RecordedDecision], graph: table_types.Graph | None
+    decisions: Sequence[RecordedDecision], graph: table_types.CompiledGraph | None
 ) -> list[RecordedDecision]:
     """Returns the decisions whose node and child still exist; no bandit can learn from the others."""
     arms = (
@@ -319,7 +320,9 @@ def _current_decisions(
     return [each for each in decisions if each[1] in arms.get(each[0], ())]
 
 
-def _build_credits(decisions: Sequence[RecordedDecision], graph: table_types.Graph | None, user: str) -> list[Credit]:
+def _build_credits(
+    decisions: Sequence[RecordedDecision], graph: table_types.CompiledGraph | None, user: str
+) -> list[Credit]:
     if graph is None:
         return []
     routes = {node.name: node.route for node in graph.nodes if node.route is not None}

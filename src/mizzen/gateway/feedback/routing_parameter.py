@@ -36,7 +36,7 @@ def parse(text: str) -> list[RecordedDecision]:
     return decisions
 
 
-def check(decisions: Iterable[RecordedDecision], graph: table_types.Graph) -> None:
+def check(decisions: Iterable[RecordedDecision], graph: table_types.CompiledGraph) -> None:
     """Raises ValueError for decisions that this graph cannot make."""
     nodes = {node.name: node for node in graph.nodes}
     decisions = list(decisions)
@@ -55,7 +55,7 @@ def check(decisions: Iterable[RecordedDecision], graph: table_types.Graph) -> No
 
 
 def find_contradiction(
-    claimed: Sequence[RecordedDecision], recorded: Sequence[RecordedDecision], graph: table_types.Graph | None
+    claimed: Sequence[RecordedDecision], recorded: Sequence[RecordedDecision], graph: table_types.CompiledGraph | None
 ) -> str:
     """Returns the contradiction as text; empty if there is none."""
     recorded_arms, claimed_arms = _by_node(recorded), _by_node(claimed)
@@ -70,7 +70,7 @@ def find_contradiction(
     return ""
 
 
-def arms_of(graph: table_types.Graph, route: table_types.Routing) -> tuple[str, ...]:
+def arms_of(graph: table_types.CompiledGraph, route: table_types.Routing) -> tuple[str, ...]:
     return tuple(graph.nodes[place].name for place in route.children)
 
 

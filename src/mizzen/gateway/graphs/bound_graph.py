@@ -17,7 +17,7 @@ from mizzen.gateway.graphs.targets import CallTarget, fail_request
 from mizzen.gateway.inference.endpoint import NamedCall
 from mizzen.gateway.inference.response_parameters import ResponseParameters, Value
 from mizzen.gateway.queueing.call import BAD_REQUEST, Call
-from mizzen.gateway.queueing.signature import Hello, Signature, Tensor
+from mizzen.gateway.queueing.signature import Hello, HelloTensor, SignatureCheck
 from mizzen.gateway.request.head import RequestHead
 from mizzen.graph import merging, messages, table_types, weighted_split
 from mizzen.graph.executor import GraphRun
@@ -65,22 +65,13 @@ class PathParameters(ResponseParameters):
 
 class BoundGraph:
     __slots__ = (
-        "_compared",
-        "_path_parameters",
-        "_rng",
-        "_signature",
-        "clock",
-        "graph",
-        "node_stats",
-        "picks",
-        "shapes",
-        "single_output",
-        "writer",
+        "_compared", "_path_parameters", "_rng", "_signature", "clock", "graph", "node_stats", "picks", "shapes",
+        "single_output", "writer",
     )  # fmt: skip
 
     def __init__(
         self,
-        graph: table_types.Graph,
+        graph: table_types.CompiledGraph,
         *,
         node_stats: Sequence[NodeStats],
         clock: Callable[[], float],
@@ -99,10 +90,10 @@ class BoundGraph:
         self._rng = rng
         self._path_parameters: dict[object, PathParameters] = {}
         self._compared = 0
-        self._signature: Signature | None = None
+        self._signature: SignatureCheck | None = None
         if graph.inputs:
-            inputs = [Tensor(each.name, each.datatype, list(each.shape)) for each in graph.inputs]
-            self._signature = Signature(Hello("ready", inputs=inputs, strict=True))
+            inputs = [HelloTensor(each.name, each.datatype, list(each.shape)) for each in graph.inputs]
+            self._signature = SignatureCheck(Hello("ready", inputs=inputs, strict=True))
         self.picks = {shape.place: self._picker(shape, select) for shape in self.shapes}
         """By place: how a node chooses, or None if it does not."""
         for shape in self.shapes:
@@ -206,7 +197,7 @@ class BoundGraph:
         self._compared += 1
         return self._compared <= COMPARE_FIRST or not self._compared % (COMPARE_EVERY + count * (count - 1) // 2)
 
-    def compare(self, shape: PreparedNode, members: Sequence[merging.Member]) -> None:
+    def compare(self, shape: PreparedNode, members: Sequence[merging.EnsembleMember]) -> None:
         """Counts how far members of an ensemble differ: only the first ones, and small tensors. Comparing all pairs of
         many or large members would take longer than the merge."""
         members = [each for each in members[:MAX_COMPARED] if messages.size_of(each.entries[:1]) <= MAX_COMPARED_BYTES]
@@ -286,7 +277,7 @@ class BoundGraph:
     def hello(self) -> Hello | None:
         """Inputs: those that the graph declares, or else those of its first model. Outputs: those of its last node."""
         first = self._first_target()
-        inputs = [Tensor(each.name, each.datatype, list(each.shape)) for each in self.graph.inputs]
+        inputs = [HelloTensor(each.name, each.datatype, list(each.shape)) for each in self.graph.inputs]
         taken = None if first is None else first.hello
         if not inputs and first is not None and taken is None and first.endpoint is not None:
             return None
@@ -308,7 +299,7 @@ class BoundGraph:
             waiting += [child for child, _ in shape.next]
         return None
 
-    def _outputs(self) -> list[Tensor]:
+    def _outputs(self) -> list[HelloTensor]:
         """Returns the outputs if they are the same on every path, else none."""
         ends = [shape for shape in self.shapes if not shape.spec.children]
         if not self.single_output:
@@ -324,7 +315,7 @@ class BoundGraph:
         route = self.shapes[next(iter(parents))[0]].route
         return route is not None and route.kind != "call"
 
-    def _outputs_of(self, shape: PreparedNode) -> list[Tensor]:
+    def _outputs_of(self, shape: PreparedNode) -> list[HelloTensor]:
         if shape.target is not None:
             hello = shape.target.hello
             return [] if hello is None else hello.outputs
@@ -338,7 +329,7 @@ class BoundGraph:
             return members[0]
         kind = "INT64" if merge.threshold is not None else "FP64"
         return [
-            Tensor(each.name, "FP32" if each.datatype == "FP32" and kind == "FP64" else kind, each.shape)
+            HelloTensor(each.name, "FP32" if each.datatype == "FP32" and kind == "FP64" else kind, each.shape)
             for each in members[0]
         ]
 

@@ -24,16 +24,7 @@ class EnsembleFastPath:
     """One ensemble and its members."""
 
     __slots__ = (
-        "bound",
-        "keys",
-        "means",
-        "merge_node",
-        "node_stats",
-        "order",
-        "parameters",
-        "place",
-        "targets",
-        "votes",
+        "bound", "keys", "means", "merge_node", "node_stats", "order", "parameters", "place", "targets", "votes",
         "weights",
     )  # fmt: skip
 
@@ -168,7 +159,7 @@ class EnsembleCall:
                 entries = messages.parse_reply(payload)
             except ValueError as fault:
                 raise ValueError(f"node '{key}': its answer cannot be read: {fault}") from None
-            members.append(merging.Member(key, weight, entries))
+            members.append(merging.EnsembleMember(key, weight, entries))
         try:
             merged = merging.vote(members)[0] if ensemble.votes else merging.mean(members, ensemble.means.threshold)
         except ValueError as fault:

@@ -10,7 +10,7 @@ from mizzen.gateway.graphs.shadows import ShadowCall
 from mizzen.gateway.graphs.targets import CallTarget, NodeCall, request_of
 from mizzen.gateway.inference.endpoint import NamedCall
 from mizzen.gateway.inference.inference import Inference
-from mizzen.gateway.inference.response_parameters import Recorder, ResponseParameters
+from mizzen.gateway.inference.response_parameters import AnswerRecorder, ResponseParameters
 from mizzen.gateway.queueing.call import BAD_REQUEST, FAILED, LOST, OK
 from mizzen.graph import merging, messages, table_types
 from mizzen.graph.executor import CALL, MERGE, REQUEST, Entries, Failure, GraphRun, Message, MissingMessage
@@ -40,7 +40,7 @@ class ExecutableGraph(Protocol):
     """A graph as an execution of it needs it (`graphs.bound_graph`)."""
 
     @property
-    def graph(self) -> table_types.Graph: ...
+    def graph(self) -> table_types.CompiledGraph: ...
 
     @property
     def shapes(self) -> Sequence[PreparedNode]: ...
@@ -52,7 +52,7 @@ class ExecutableGraph(Protocol):
     def clock(self) -> Callable[[], float]: ...
 
     @property
-    def writer(self) -> Recorder | None: ...
+    def writer(self) -> AnswerRecorder | None: ...
 
     @property
     def single_output(self) -> bool:
@@ -64,7 +64,7 @@ class ExecutableGraph(Protocol):
 
     def should_compare(self, count: int) -> bool: ...
 
-    def compare(self, shape: PreparedNode, members: Sequence[merging.Member]) -> None: ...
+    def compare(self, shape: PreparedNode, members: Sequence[merging.EnsembleMember]) -> None: ...
 
 
 class GraphExecution(GraphRun):
@@ -186,7 +186,7 @@ class GraphExecution(GraphRun):
             self.shadow_calls.setdefault(chosen.place, []).append(copy)
             copy.begin(child.target, self.call, message.entries, form, self.bound.clock())
 
-    def compare_members(self, shape: PreparedNode, members: Sequence[merging.Member]) -> None:
+    def compare_members(self, shape: PreparedNode, members: Sequence[merging.EnsembleMember]) -> None:
         bound = self.bound
         if bound.should_compare(len(members)):
             bound.compare(shape, members)

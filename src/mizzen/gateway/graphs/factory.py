@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
@@ -25,38 +26,27 @@ SelectorKey = tuple[str, str, table_types.Policy, tuple[str, ...]]
 """The uid of a graph, a node, its policy and its arms."""
 
 
+@dataclass(slots=True, eq=False, kw_only=True)
 class GraphFactory:
-    def __init__(
-        self,
-        *,
-        view: StateCache,
-        records: Path,
-        gateway: int,
-        limit: int,
-        sweeper: DeadlineTimer,
-        loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-        rng: Random,
-    ) -> None:
-        """`records`: the folder of all records. `gateway`: the number of this process among those that write there.
-        `limit`: calls that may wait for one service."""
-        self.stats = GraphStats()
-        self.pools: dict[str, ServicePool] = {}
-        self._view = view
-        self._records = records
-        self._gateway = gateway
-        self._limit = limit
-        self._sweeper = sweeper
-        self._loop = loop
-        self._clock = clock
-        self._wall = wall
-        self._rng = rng
-        self._record_writers: dict[table_types.RecordLimits, RecordWriter] = {}
-        self._selectors: dict[SelectorKey, Selector] = {}
-        """Of bandits. Creating one reads a file and may wait for a lock, so the next Table reuses it."""
-        self._used_selectors: set[SelectorKey] = set()
-        """Selectors that the routes under construction use."""
+    view: StateCache
+    records: Path
+    """The folder of all records."""
+    gateway: int
+    """The number of this process among those that write there."""
+    limit: int
+    """Calls that may wait for one service."""
+    sweeper: DeadlineTimer
+    loop: asyncio.AbstractEventLoop
+    clock: Callable[[], float]
+    wall: Callable[[], float]
+    rng: Random
+    stats: GraphStats = field(default_factory=GraphStats)
+    pools: dict[str, ServicePool] = field(default_factory=dict)
+    _record_writers: dict[table_types.RecordLimits, RecordWriter] = field(default_factory=dict)
+    _selectors: dict[SelectorKey, Selector] = field(default_factory=dict)
+    """Of bandits. Creating one reads a file and may wait for a lock, so the next Table reuses it."""
+    _used_selectors: set[SelectorKey] = field(default_factory=set)
+    """Selectors that the routes under construction use."""
 
     def record_writer(self, limits: table_types.RecordLimits | None) -> RecordWriter | None:
         """Returns the writer for these record settings; it is reused until they change."""
@@ -65,19 +55,19 @@ class GraphFactory:
         found = self._record_writers.get(limits)
         if found is None:
             found = self._record_writers[limits] = RecordWriter(
-                RecordLog(self._records, self._gateway, limits, wall=self._wall)
+                RecordLog(self.records, self.gateway, limits, wall=self.wall)
             )
         return found
 
     def bind_graph(
-        self, namespace: str, name: str, graph: table_types.Graph, limits: table_types.RecordLimits | None
+        self, namespace: str, name: str, graph: table_types.CompiledGraph, limits: table_types.RecordLimits | None
     ) -> BoundGraph:
         """Returns the graph without targets; `bind` adds them."""
         return BoundGraph(
             graph,
             node_stats=self.stats.nodes_of(namespace, name, graph),
-            clock=self._clock,
-            rng=self._rng,
+            clock=self.clock,
+            rng=self.rng,
             select=lambda node, policy, arms: self._selector((graph.uid, node, policy, arms)),
             writer=self.record_writer(limits),
         )
@@ -91,7 +81,7 @@ class GraphFactory:
             pool = self.pools.get(id_)
             if pool is None:
                 self.pools[id_] = ServicePool(
-                    service, loop=self._loop, clock=self._clock, sweeper=self._sweeper, limit=self._limit
+                    service, loop=self.loop, clock=self.clock, sweeper=self.sweeper, limit=self.limit
                 )
             else:
                 pool.update(service)
@@ -128,13 +118,13 @@ class GraphFactory:
         self.pools.clear()
         for writer in self._record_writers.values():
             writer.log.close()
-        self._view.close()
+        self.view.close()
 
     def _selector(self, chosen: SelectorKey) -> Selector:
         self._used_selectors.add(chosen)
         found = self._selectors.get(chosen)
         if found is None:
-            found = self._selectors[chosen] = self._view.selector_for(*chosen)
+            found = self._selectors[chosen] = self.view.selector_for(*chosen)
         return found
 
     def _finder(self, routes: Routes, namespace: str) -> Callable[[table_types.Callee], CallTarget]:

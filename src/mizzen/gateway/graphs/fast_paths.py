@@ -17,7 +17,7 @@ from mizzen.gateway.graphs.targets import CallTarget, NodeCall
 from mizzen.gateway.inference.inference import Inference
 from mizzen.gateway.inference.response_parameters import RecordedCall, ResponseParameters, Value
 from mizzen.gateway.queueing.call import BAD_REQUEST, FAILED, LOST, MAX_SECONDS, OK, Call
-from mizzen.gateway.queueing.signature import Signature
+from mizzen.gateway.queueing.signature import SignatureCheck
 from mizzen.gateway.telemetry.counters import GONE
 from mizzen.graph import messages
 from mizzen.graph.executor import Entries
@@ -184,7 +184,7 @@ def _chain_submit(bound: BoundGraph) -> Submit:
     return submit
 
 
-ReplyForm = tuple[str, str, list[int], int, Signature | None]
+ReplyForm = tuple[str, str, list[int], int, SignatureCheck | None]
 """For a reply with one tensor: the entry for the next node, its size in bytes, and the signature that it was checked
 against."""
 
@@ -280,7 +280,7 @@ class ChainCall(NodeCall):
         self._reply_head = head
         self.advance(entries, now)
 
-    def _remember(self, entry: Entry, signature: Signature | None) -> None:
+    def _remember(self, entry: Entry, signature: SignatureCheck | None) -> None:
         forms = self._chain.forms[self._place - 1]
         if len(forms) >= MAX_FORMS:
             forms.clear()

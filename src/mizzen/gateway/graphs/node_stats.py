@@ -4,48 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
 from mizzen.gateway.queueing.call import OK
 from mizzen.graph import table_types
 from mizzen.protocol.gateway_files.counts import GraphNodeCounts
 
 
+@dataclass(slots=True, eq=False)
 class NodeStats:
     """Counters of one node in one gateway, for as long as the graph has it."""
 
-    __slots__ = (
-        "agreed",
-        "answered",
-        "chosen",
-        "codes",
-        "differed",
-        "disagreed",
-        "partial",
-        "ran",
-        "seconds",
-        "shadow_seconds",
-        "shadowed",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.ran = 0
-        """Messages that reached the node."""
-        self.answered = 0
-        """Successful calls of its implementation, and the time they took."""
-        self.seconds = 0.0
-        self.codes: Counter[int] = Counter()
-        """Codes of the other calls."""
-        self.chosen: Counter[str] = Counter()
-        """Messages that its route sent, by child; 0 for children that got none."""
-        self.partial = 0
-        """Merges with missing members."""
-        self.shadowed: Counter[int] = Counter()
-        """Copies that it got as a shadow, by code."""
-        self.shadow_seconds = 0.0
-        self.agreed = self.differed = 0
-        """Shadow answers that were equal to the caller's answer, and others."""
-        self.disagreed: dict[tuple[str, str], tuple[int, float]] = {}
-        """By pairs of members of an ensemble: comparisons, and the sum of their differences."""
+    ran: int = 0
+    """Messages that reached the node."""
+    answered: int = 0
+    """Successful calls of its implementation, and the time they took."""
+    seconds: float = 0.0
+    codes: Counter[int] = field(default_factory=Counter)
+    """Codes of the other calls."""
+    chosen: Counter[str] = field(default_factory=Counter)
+    """Messages that its route sent, by child; 0 for children that got none."""
+    partial: int = 0
+    """Merges with missing members."""
+    shadowed: Counter[int] = field(default_factory=Counter)
+    """Copies that it got as a shadow, by code."""
+    shadow_seconds: float = 0.0
+    agreed: int = 0
+    """Shadow answers that were equal to the caller's answer, and others."""
+    differed: int = 0
+    disagreed: dict[tuple[str, str], tuple[int, float]] = field(default_factory=dict)
+    """By pairs of members of an ensemble: comparisons, and the sum of their differences."""
 
     def record_call(self, code: int, seconds: float) -> None:
         if code == OK:
@@ -72,7 +60,7 @@ class GraphStats:
     def __init__(self) -> None:
         self._nodes: dict[tuple[str, str], dict[str, NodeStats]] = {}
 
-    def nodes_of(self, namespace: str, name: str, graph: table_types.Graph) -> list[NodeStats]:
+    def nodes_of(self, namespace: str, name: str, graph: table_types.CompiledGraph) -> list[NodeStats]:
         """Returns the counters of each node, in the order of the graph."""
         before = self._nodes.get((namespace, name), {})
         nodes = self._nodes[namespace, name] = {node.name: before.get(node.name) or NodeStats() for node in graph.nodes}

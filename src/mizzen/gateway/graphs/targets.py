@@ -9,7 +9,7 @@ from typing import Any
 from mizzen.gateway.inference.endpoint import Endpoint, NamedCall
 from mizzen.gateway.inference.inference import Inference
 from mizzen.gateway.queueing.call import FAILED, NOT_READY, OK, UNAVAILABLE, Call
-from mizzen.gateway.queueing.signature import Hello, Signature
+from mizzen.gateway.queueing.signature import Hello, SignatureCheck
 from mizzen.gateway.services.pool import ServicePool
 from mizzen.gateway.telemetry.counters import GONE
 from mizzen.graph import table_types
@@ -34,7 +34,7 @@ class CallTarget:
             self.submit = pool.submit
 
     @property
-    def signature(self) -> Signature | None:
+    def signature(self) -> SignatureCheck | None:
         """Its declared inputs, if it is a model that has declared them; else None."""
         queues = () if self.endpoint is None else self.endpoint.queues
         return queues[0].signature if queues else None

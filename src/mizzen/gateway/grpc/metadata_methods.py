@@ -46,14 +46,14 @@ class MetadataMethod:
             raise RpcError(BAD_REQUEST, f"this is not a valid {self.name}Request") from error
         asked = AuthRequest("POST", rpc.call_head.method, rpc.call_head.credentials)
         answer = await self._call(api, asked, rpc, request)
-        said = msgspec.json.decode(answer.body)
+        document = msgspec.json.decode(answer.body)
         if self.what == "model_ready" and answer.code in (404, UNAVAILABLE):
-            said = {"ready": False}  # Triton answers this for unknown models, and its clients expect it
+            document = {"ready": False}  # Triton answers this for unknown models, and its clients expect it
         elif answer.code != OK:
-            rpc.refuse(RpcError(answer.code, said["error"], int(answer.code == UNAVAILABLE)), counted=True)
+            rpc.refuse(RpcError(answer.code, document["error"], int(answer.code == UNAVAILABLE)), counted=True)
             return
         response = message_types.class_of(f"inference.{self.name}Response")()
-        made = json_format.ParseDict(_as_message(self.what, said, rpc), response, ignore_unknown_fields=True)
+        made = json_format.ParseDict(_as_message(self.what, document, rpc), response, ignore_unknown_fields=True)
         rpc.answer(made.SerializeToString())
 
     async def _call(self, api: MetadataApi, asked: AuthRequest, rpc: GrpcCall, request: Any) -> Answer:
@@ -89,17 +89,17 @@ METADATA_METHODS = (
 )
 
 
-def _as_message(what: str, said: Any, rpc: GrpcCall) -> Any:
+def _as_message(what: str, document: Any, rpc: GrpcCall) -> Any:
     """Adapt the JSON where the message has another form."""
     if what == "repository":
-        return {"models": said}
+        return {"models": document}
     if what in ("load", "unload"):
         return {"model_name": rpc.target[1], "isLoaded" if what == "load" else "isUnloaded": True}
     if what != "config":
-        return said
-    versions = said["version_policy"]["specific"]["versions"]
+        return document
+    versions = document["version_policy"]["specific"]["versions"]
     numbers = [version for version in versions if version.isdecimal()]  # the message holds only numeric versions
-    return {"config": {**said, "version_policy": {"specific": {"versions": numbers}}}}
+    return {"config": {**document, "version_policy": {"specific": {"versions": numbers}}}}
 
 
 def _require(name: str, field: str) -> str:

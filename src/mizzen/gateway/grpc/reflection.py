@@ -8,7 +8,7 @@ from typing import Any, Final
 from mizzen.gateway.grpc.call_head import RpcError
 from mizzen.gateway.grpc.wire import message_types
 from mizzen.gateway.queueing.call import BAD_REQUEST
-from mizzen.gateway.request.grpc_status import Status
+from mizzen.gateway.request.grpc_status import GrpcStatus
 
 INFERENCE: Final = "inference.GRPCInferenceService"
 HEALTH: Final = "grpc.health.v1.Health"
@@ -43,18 +43,18 @@ def _fill_response(response: Any, request: Any) -> None:
         case "all_extension_numbers_of_type":
             response.all_extension_numbers_response.base_type_name = request.all_extension_numbers_of_type
         case _:
-            _set_error(response, Status.UNIMPLEMENTED, "this server has no extensions")
+            _set_error(response, GrpcStatus.UNIMPLEMENTED, "this server has no extensions")
 
 
 def _add_file(response: Any, find: Callable[[], Any]) -> None:
     try:
         found = find()
     except KeyError:
-        _set_error(response, Status.NOT_FOUND, "this name is unknown")
+        _set_error(response, GrpcStatus.NOT_FOUND, "this name is unknown")
         return
     response.file_descriptor_response.file_descriptor_proto.append(found.serialized_pb)
 
 
-def _set_error(response: Any, status: Status, text: str) -> None:
+def _set_error(response: Any, status: GrpcStatus, text: str) -> None:
     response.error_response.error_code = status
     response.error_response.error_message = text

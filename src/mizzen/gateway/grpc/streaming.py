@@ -17,7 +17,7 @@ from mizzen.gateway.grpc.unary import PREFIX, GrpcCall
 from mizzen.gateway.grpc.wire import status
 from mizzen.gateway.queueing.call import BAD_REQUEST, UNAVAILABLE
 from mizzen.gateway.request.body_budget import OVER_BUDGET, BodyReservation
-from mizzen.gateway.request.grpc_status import BY_HTTP, Status
+from mizzen.gateway.request.grpc_status import BY_HTTP, GrpcStatus
 from mizzen.gateway.telemetry.counters import GONE
 from mizzen.web.http2.headers import encode_headers
 
@@ -183,7 +183,7 @@ class StreamingCall:
             return
         self._start_response()
         code = 200 if error is None else error.code
-        known = BY_HTTP.get(code, Status.UNKNOWN)
+        known = BY_HTTP.get(code, GrpcStatus.UNKNOWN)
         self._stream.finish(status.TAIL if error is None else encode_headers(status.trailers_of(known, error.text)))
         rpc.note(rpc.call_head.head.id, code)
 

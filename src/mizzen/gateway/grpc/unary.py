@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from mizzen.access.refusal_lines import LONGEST
 from mizzen.access.safe_text import sanitize
 from mizzen.errors import TooLarge
-from mizzen.gateway.access.authorizer import ALLOWED, PLANE, PREDICT, READ, AccessDecision
+from mizzen.gateway.access.authorizer import ALLOWED, PLANE, PREDICT, READ, RequestDecision
 from mizzen.gateway.context import AuthRequest, GatewayContext
 from mizzen.gateway.grpc.call_head import CallHead, RpcError
 from mizzen.gateway.grpc.wire import status
@@ -65,7 +65,7 @@ class GrpcCall:
         self.stream.refuse(status.error_head(error.code, error.text, retry=error.retry, request_id=request_id))
         self.note(request_id, error.code)
 
-    def require(self, decision: AccessDecision) -> None:
+    def require(self, decision: RequestDecision) -> None:
         """Raises RpcError and logs the refusal, unless it is allowed."""
         if decision.code != ALLOWED:
             self.service.note_refusal(AuthRequest("POST", self.call_head.method, self.call_head.credentials), decision)

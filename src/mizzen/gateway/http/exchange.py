@@ -23,7 +23,7 @@ _BY_CODE = {401: b'www-authenticate: Bearer realm="mizzen"\r\n'}
 _STATUS = {code: line + _BY_CODE.get(code, b"") for code, line in STATUS_LINE.items()}
 
 
-class Connection(Protocol):
+class PipelinedConnection(Protocol):
     def advance(self) -> None:
         """An exchange has its answer: write the answers that are due."""
 
@@ -50,7 +50,7 @@ class Exchange(Inference):
 
     __slots__ = ("_body", "_connection", "_kind", "closes", "code")
 
-    def __init__(self, connection: Connection, closes: bool) -> None:
+    def __init__(self, connection: PipelinedConnection, closes: bool) -> None:
         self._connection = connection
         self.code = 0
         """The status code; 0: not answered yet."""

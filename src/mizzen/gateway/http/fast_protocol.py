@@ -26,7 +26,7 @@ from typing import Any
 
 import httptools
 
-from mizzen.gateway.access.authorizer import ALLOWED, PREDICT, AccessDecision, Authorizer, Credentials
+from mizzen.gateway.access.authorizer import ALLOWED, PREDICT, Authorizer, Credentials, RequestDecision
 from mizzen.gateway.context import AuthRequest, KnownHead
 from mizzen.gateway.http.exchange import GatewayConnections
 from mizzen.gateway.http.response_order import PipelinedProtocol
@@ -64,7 +64,7 @@ class FastProtocol(PipelinedProtocol):
         self._credentials: Credentials = ()
         self._welcome = False
         """Its Host and Origin are accepted."""
-        self._decision: AccessDecision | None = None
+        self._decision: RequestDecision | None = None
         self._ruled_by: Authorizer | None = None
         self._length = 0
         self._head = EMPTY_HEAD
@@ -342,7 +342,7 @@ class FastProtocol(PipelinedProtocol):
         path = self.url.partition(b"?")[0].decode("latin-1")
         return AuthRequest(self.parser.get_method().decode("latin-1"), path, self._credentials)
 
-    def _refusal(self, decision: AccessDecision) -> tuple[int, str]:
+    def _refusal(self, decision: RequestDecision) -> tuple[int, str]:
         """The status code and message of a refusal, which is written to the audit."""
         self._service.note_refusal(self._auth_request(), decision)
         return decision.code, decision.reason

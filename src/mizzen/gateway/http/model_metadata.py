@@ -10,7 +10,7 @@ from typing import Any
 from mizzen.gateway.inference.endpoint import Endpoint
 from mizzen.gateway.queueing.batch_stats import BatchStats
 from mizzen.gateway.queueing.call import OK
-from mizzen.gateway.queueing.signature import Hello, Tensor
+from mizzen.gateway.queueing.signature import Hello, HelloTensor
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 SIGNATURE = "serving_default"
@@ -21,7 +21,7 @@ _NO_DURATION = {"count": 0, "ns": 0}
 
 
 def metadata(name: str, versions: Iterable[str], hello: Hello) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "name": name,
         "versions": list(versions),
         "platform": hello.framework,
@@ -29,8 +29,8 @@ def metadata(name: str, versions: Iterable[str], hello: Hello) -> dict[str, Any]
         "outputs": hello.outputs,
     }
     if hello.table is not None:
-        said["parameters"] = {"table": hello.table}
-    return said
+        document["parameters"] = {"table": hello.table}
+    return document
 
 
 def config(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
@@ -82,8 +82,8 @@ def statistics(endpoint: Endpoint, now: float, wall: float) -> dict[str, Any]:
 
 def readiness(name: str, endpoint: Endpoint) -> dict[str, Any]:
     """The readiness of a callable endpoint, with the reason if a call would wait for a replica."""
-    said: dict[str, Any] = {"name": name, "ready": True}
-    return said | {"reason": endpoint.reason} if endpoint.reason else said
+    document: dict[str, Any] = {"name": name, "ready": True}
+    return document | {"reason": endpoint.reason} if endpoint.reason else document
 
 
 def index_entry(endpoint: Endpoint) -> dict[str, str]:
@@ -114,7 +114,7 @@ def v1_metadata(endpoint: Endpoint, hello: Hello) -> dict[str, Any]:
     }
 
 
-def _config_tensor(tensor: Tensor, batches: bool) -> dict[str, Any]:
+def _config_tensor(tensor: HelloTensor, batches: bool) -> dict[str, Any]:
     kind = _TRITON.get(tensor.datatype, f"TYPE_{tensor.datatype}")
     dims = tensor.shape[1:] if batches else tensor.shape
     return {"name": tensor.name, "data_type": kind, "dims": dims}
@@ -140,7 +140,7 @@ def _version_status(endpoint: Endpoint) -> dict[str, Any]:
     return {"version": endpoint.version, "state": state, "status": {"error_code": "OK", "error_message": ""}}
 
 
-def _tensor_infos(tensors: Sequence[Tensor]) -> dict[str, Any]:
+def _tensor_infos(tensors: Sequence[HelloTensor]) -> dict[str, Any]:
     return {
         tensor.name: {
             "dtype": _TENSORFLOW.get(tensor.datatype, f"DT_{tensor.datatype}"),

@@ -68,9 +68,9 @@ def _parse_reply(answer: bytes) -> PlaneReply:
     if code < 300:
         return PlaneReply(200, "")
     try:
-        said = msgspec.json.decode(body)
-        hint = (said.get("details") or {}).get("hint")
-        message = said["message"] + (f"; {hint}" if hint else "")
+        problem = msgspec.json.decode(body)
+        hint = (problem.get("details") or {}).get("hint")
+        message = problem["message"] + (f"; {hint}" if hint else "")
     except (msgspec.DecodeError, AttributeError, KeyError, TypeError):
         message = f"the plane answered {code}"
     # The plane answers 422 to an invalid name; in this API that is a 400.

@@ -14,7 +14,7 @@ from pathlib import Path
 import mizzen
 from mizzen.access.policy import Verb
 from mizzen.errors import NotFound, Unavailable
-from mizzen.gateway.access.authorizer import ALLOWED, PLANE, READ, SEE, UNAUTHENTICATED, AccessDecision
+from mizzen.gateway.access.authorizer import ALLOWED, PLANE, READ, SEE, UNAUTHENTICATED, RequestDecision
 from mizzen.gateway.context import AuthRequest, GatewayContext
 from mizzen.gateway.http import model_metadata
 from mizzen.gateway.inference.endpoint import Endpoint
@@ -93,11 +93,11 @@ class ReadApi:
             return self._statistics(served)
         return json_answer([model_metadata.index_entry(each) for each in served if each.callable or not ready])
 
-    def authorize(self, auth: AuthRequest, path: RequestPath, verbs: tuple[Verb, ...]) -> AccessDecision:
+    def authorize(self, auth: AuthRequest, path: RequestPath, verbs: tuple[Verb, ...]) -> RequestDecision:
         target = self._service.routes.target(path.namespace, path.model, path.version, label=path.label)
         return self._service.permits.authorize(auth.credentials, verbs, target)
 
-    def refusal(self, auth: AuthRequest, decision: AccessDecision) -> Answer | None:
+    def refusal(self, auth: AuthRequest, decision: RequestDecision) -> Answer | None:
         """The response to a request that is not allowed, or None. A refusal is written to the audit."""
         if decision.code == ALLOWED:
             return None

@@ -55,13 +55,13 @@ class DefaultOutput:
         for constant in chosen:
             times = rows if constant.each_row else 1
             shape = _shape(constant, rows)
-            said = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
+            head = {"name": constant.name, "datatype": constant.datatype, "shape": shape}
             if raw is True or (raw and constant.name in raw):
                 packed = plain_elements.pack(constant.datatype, constant.data) * times
                 data += packed
-                described.append({**said, "parameters": {"binary_data_size": len(packed)}})
+                described.append({**head, "parameters": {"binary_data_size": len(packed)}})
             else:
-                described.append({**said, "data": constant.data * times})
+                described.append({**head, "data": constant.data * times})
         text = v2.to_json(described)
         return text if raw is None else _LENGTH.pack(len(text)) + text + data
 

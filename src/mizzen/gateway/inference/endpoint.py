@@ -35,7 +35,7 @@ class CallableGraph(Protocol):
     """A graph whose nodes are bound to what they call (`graphs.bound_graph`)."""
 
     @property
-    def graph(self) -> table_types.Graph: ...
+    def graph(self) -> table_types.CompiledGraph: ...
 
     @property
     def ready(self) -> bool:
@@ -92,7 +92,7 @@ class Endpoint:
     """Limits of the records that are kept for feedback; None: no records."""
 
     @property
-    def graph(self) -> table_types.Graph | None:
+    def graph(self) -> table_types.CompiledGraph | None:
         return None if self.bound is None else self.bound.graph
 
     @property

@@ -24,10 +24,14 @@ _HIT = JSON + HIT
 class InferenceContext(Protocol):
     """What an inference needs of its gateway (`gateway.context`)."""
 
-    clock: Callable[[], float]
-    new_id: Callable[[], bytes]
     samples: AuditSampler | None
     tracer: Tracer | None
+
+    @property
+    def clock(self) -> Callable[[], float]: ...
+
+    @property
+    def new_id(self) -> Callable[[], bytes]: ...
 
 
 class Inference(InferenceCall):
@@ -106,8 +110,8 @@ class Inference(InferenceCall):
         if notes is not None:
             notes.on_answer(self, payload, now)
         if self.plain:
-            said = self.id_json if notes is None else self.id_json + notes.json
-            self.reply(OK, v2.render_answer(endpoint.response_prefix, said, payload), JSON + mark)
+            id_json = self.id_json if notes is None else self.id_json + notes.json
+            self.reply(OK, v2.render_answer(endpoint.response_prefix, id_json, payload), JSON + mark)
         else:
             body, kind = self.codec.answer(self, payload)
             self.reply(OK, body, kind + mark)

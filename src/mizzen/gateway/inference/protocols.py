@@ -68,8 +68,8 @@ class _V2:
         call.item = (entries, names, raw) if raw else (entries, names)
 
     def answer(self, call: InferenceCall, payload: bytes) -> tuple[bytes, bytes]:
-        said = call.id_json if call.notes is None else call.id_json + call.notes.json
-        return _binary_answer(call.endpoint.response_prefix, said, payload)
+        id_json = call.id_json if call.notes is None else call.id_json + call.notes.json
+        return _binary_answer(call.endpoint.response_prefix, id_json, payload)
 
     def default(self, call: InferenceCall, default: DefaultOutput, why: bytes) -> tuple[bytes, bytes] | None:
         entries, names, *raw = call.item
@@ -78,11 +78,11 @@ class _V2:
         payload = default.outputs(rows, names, raw[0] if raw else None) if rows <= call.size else None
         if payload is None:  # or the shape claims more rows than the body has bytes
             return None
-        said = b'%b,"parameters":{"default":true,"default_reason":"%b"}' % (call.id_json, why)
+        id_json = b'%b,"parameters":{"default":true,"default_reason":"%b"}' % (call.id_json, why)
         if call.plain:
-            body, kind = v2.render_answer(call.endpoint.response_prefix, said, payload), JSON
+            body, kind = v2.render_answer(call.endpoint.response_prefix, id_json, payload), JSON
         else:
-            body, kind = _binary_answer(call.endpoint.response_prefix, said, payload)
+            body, kind = _binary_answer(call.endpoint.response_prefix, id_json, payload)
         return body, kind + DEFAULT_HEADERS % why
 
 

@@ -32,7 +32,7 @@ class RecordedCall(Protocol):
     def codec(self) -> object: ...
 
 
-class Recorder(Protocol):
+class AnswerRecorder(Protocol):
     """Writes a record of each answer (`feedback.record_keeper`)."""
 
     def write(self, call: RecordedCall, what: bytes, payload: bytes) -> None: ...
@@ -43,7 +43,9 @@ class ResponseParameters:
 
     __slots__ = ("_fields", "_lines", "json", "parameters", "record", "writer")
 
-    def __init__(self, parameters: Mapping[str, Value], writer: Recorder | None = None, record: bytes = b"") -> None:
+    def __init__(
+        self, parameters: Mapping[str, Value], writer: AnswerRecorder | None = None, record: bytes = b""
+    ) -> None:
         """`writer` records each answer; `record` is the part of the record that is known in advance."""
         self.parameters = parameters
         self.json = b',"parameters":%b' % v2.to_json(parameters) if parameters else b""

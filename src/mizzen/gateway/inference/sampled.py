@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mizzen.gateway.access.audit_sampling import Prediction
+from mizzen.gateway.access.audit_sampling import SampledPrediction
 from mizzen.gateway.inference.endpoint import Endpoint
 from mizzen.gateway.inference.inference import Inference, InferenceContext
 from mizzen.gateway.inference.protocols import JSON
@@ -18,12 +18,12 @@ class AuditedInference(Inference):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.sample: Prediction | None = None
+        self.sample: SampledPrediction | None = None
         """None before the start, and once its audit entry was written."""
 
     def start(self, service: InferenceContext, endpoint: Endpoint, body: bytes, head: RequestHead) -> None:
         assert service.samples is not None
-        self.sample = Prediction(
+        self.sample = SampledPrediction(
             service.samples, endpoint.target, endpoint.version, body, head.actor, head.method, head.path
         )
         super().start(service, endpoint, body, head)

@@ -7,32 +7,31 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from mizzen.gateway.queueing.call import Call
 from mizzen.protocol.gateway_files.counts import BATCH_BOUNDS, BOUNDS
 
 
+@dataclass(slots=True, eq=False)
 class BatchStats:
-    __slots__ = (
-        "answered_at", "batches", "compute_seconds", "input_seconds", "items", "output_seconds", "seconds_of", "sizes",
-        "waited_seconds", "waits",
-    )  # fmt: skip
-
-    def __init__(self) -> None:
-        self.batches = self.items = 0
-        """Batches sent, and the calls in them."""
-        self.waits = [0] * (len(BOUNDS) + 1)
-        """Calls by waiting time; the buckets are not cumulative."""
-        self.waited_seconds = self.compute_seconds = 0.0
-        """Sums over all calls sent: the waiting time, and the time that their batch spent in the model."""
-        self.input_seconds = self.output_seconds = 0.0
-        """Sums over all calls sent: the time that the runtime took to read the batch, and to write the answers."""
-        self.sizes: Counter[int] = Counter()
-        """Number of batches by size."""
-        self.seconds_of: defaultdict[int, float] = defaultdict(float)
-        """Time in the model by batch size, summed over batches."""
-        self.answered_at = 0.0
-        """When the last batch was answered, by the gateway's clock; 0: never."""
+    batches: int = 0
+    """Batches sent, and the calls in them."""
+    items: int = 0
+    waits: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    """Calls by waiting time; the buckets are not cumulative."""
+    waited_seconds: float = 0.0
+    """Sums over all calls sent: the waiting time, and the time that their batch spent in the model."""
+    compute_seconds: float = 0.0
+    input_seconds: float = 0.0
+    """Sums over all calls sent: the time that the runtime took to read the batch, and to write the answers."""
+    output_seconds: float = 0.0
+    sizes: Counter[int] = field(default_factory=Counter)
+    """Number of batches by size."""
+    seconds_of: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
+    """Time in the model by batch size, summed over batches."""
+    answered_at: float = 0.0
+    """When the last batch was answered, by the gateway's clock; 0: never."""
 
     def on_sent(self, batch: list[Call], now: float) -> None:
         items = len(batch)

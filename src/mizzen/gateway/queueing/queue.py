@@ -21,7 +21,7 @@ from mizzen.gateway.queueing.call import BAD_REQUEST, EXPIRED, FAILED, LATE, LOS
 from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
 from mizzen.gateway.queueing.replica_set import ReplicaHandle, ReplicaSet
 from mizzen.gateway.queueing.scale_from_zero import UNLIMITED, Activator, HoldLimits
-from mizzen.gateway.queueing.signature import Hello, Signature, signature_of
+from mizzen.gateway.queueing.signature import Hello, SignatureCheck, signature_of
 from mizzen.graph.table_types import Server
 from mizzen.protocol.frames import framing
 
@@ -89,7 +89,7 @@ class Queue:
         self.server = server
         self.hello: Hello | None = None
         """The last hello of a replica; kept while there is no replica."""
-        self.signature: Signature | None = None
+        self.signature: SignatureCheck | None = None
         self.epoch = 0
         """Grows when a replica that answered is replaced by others: they may answer differently, for example with
         another environment. All answers of one epoch come from replicas that are present or were just lost."""

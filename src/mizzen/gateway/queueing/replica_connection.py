@@ -145,7 +145,7 @@ class ReplicaConnection(asyncio.Protocol):
         if not self._retired:
             self._connecting = self._loop.create_task(self._connect())
 
-    def _on_frame(self, frame: framing.Frame) -> None:
+    def _on_frame(self, frame: framing.ReceivedFrame) -> None:
         if frame.type == framing.REPLY:
             self._on_reply(frame)
         elif frame.type == framing.HELLO:
@@ -156,7 +156,7 @@ class ReplicaConnection(asyncio.Protocol):
         else:
             raise framing.FrameError(f"unexpected frame of type {frame.type}")
 
-    def _on_hello(self, frame: framing.Frame) -> None:
+    def _on_hello(self, frame: framing.ReceivedFrame) -> None:
         hello = decode_hello(frame.body)
         if hello.state != "ready" or self._draining or self._has_hello:
             return
@@ -174,7 +174,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._queue.on_ready(self, hello)
         self._on_ready()
 
-    def _on_reply(self, frame: framing.Frame) -> None:
+    def _on_reply(self, frame: framing.ReceivedFrame) -> None:
         reply = _decode_reply(frame.body)
         entries = reply.entries
         if (

@@ -9,7 +9,7 @@ import msgspec
 from mizzen.protocol.v2 import Entry, InputFields, RequestedOutput, shorten
 
 
-class Tensor(msgspec.Struct, frozen=True):
+class HelloTensor(msgspec.Struct, frozen=True):
     name: str
     datatype: str
     shape: list[int]
@@ -19,11 +19,11 @@ class Tensor(msgspec.Struct, frozen=True):
 class Hello(msgspec.Struct, frozen=True):
     state: str
     framework: str = ""
-    inputs: list[Tensor] = []
-    outputs: list[Tensor] = []
+    inputs: list[HelloTensor] = []
+    outputs: list[HelloTensor] = []
     strict: bool = False
     batch: bool = False
-    table: Tensor | None = None
+    table: HelloTensor | None = None
     """A single tensor that callers may send in place of all inputs."""
     callers: bool = False
     """It takes request ids and traces."""
@@ -39,7 +39,7 @@ class Hello(msgspec.Struct, frozen=True):
 decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 
-class Signature:
+class SignatureCheck:
     """The inputs and outputs of one served version, prepared for fast checks."""
 
     __slots__ = ("_inputs", "_name", "_outputs", "_table", "_tail")
@@ -126,9 +126,9 @@ def _fits(shape: Sequence[int], wanted: Sequence[int]) -> bool:
     )
 
 
-def signature_of(hello: Hello) -> Signature | None:
+def signature_of(hello: Hello) -> SignatureCheck | None:
     """None if the replica takes any names."""
-    return Signature(hello) if hello.strict else None
+    return SignatureCheck(hello) if hello.strict else None
 
 
 def _quote_names(names: Iterable[str]) -> str:

@@ -6,6 +6,8 @@ it goes to a queue at once, and the queue counts it.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 OVER_BUDGET = "too much is being sent to this gateway at once"
 SMALL_PIECE, MAX_SMALL_PIECES = 4 << 10, 16
 """Pieces below this size are merged, once a body has this many pieces."""
@@ -25,14 +27,12 @@ def append_piece(pieces: list[bytes | bytearray], piece: bytes) -> None:
         pieces.append(bytearray(piece))
 
 
+@dataclass(slots=True, eq=False)
 class BodyBudget:
     """The total of all bodies that are arriving."""
 
-    __slots__ = ("bytes", "limit")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.bytes = 0
+    limit: int
+    bytes: int = 0
 
 
 class BodyReservation:

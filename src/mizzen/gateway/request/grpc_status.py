@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 
-class Status(IntEnum):
+class GrpcStatus(IntEnum):
     OK = 0
     CANCELLED = 1
     UNKNOWN = 2
@@ -23,23 +23,23 @@ class Status(IntEnum):
 
 
 BY_HTTP: Final = {
-    400: Status.INVALID_ARGUMENT,
-    401: Status.UNAUTHENTICATED,
-    403: Status.PERMISSION_DENIED,
-    404: Status.NOT_FOUND,
-    405: Status.UNIMPLEMENTED,
-    408: Status.CANCELLED,
-    409: Status.FAILED_PRECONDITION,
-    413: Status.RESOURCE_EXHAUSTED,
-    415: Status.UNIMPLEMENTED,
-    429: Status.RESOURCE_EXHAUSTED,
-    431: Status.RESOURCE_EXHAUSTED,
-    499: Status.CANCELLED,
-    500: Status.INTERNAL,
-    501: Status.UNIMPLEMENTED,
+    400: GrpcStatus.INVALID_ARGUMENT,
+    401: GrpcStatus.UNAUTHENTICATED,
+    403: GrpcStatus.PERMISSION_DENIED,
+    404: GrpcStatus.NOT_FOUND,
+    405: GrpcStatus.UNIMPLEMENTED,
+    408: GrpcStatus.CANCELLED,
+    409: GrpcStatus.FAILED_PRECONDITION,
+    413: GrpcStatus.RESOURCE_EXHAUSTED,
+    415: GrpcStatus.UNIMPLEMENTED,
+    429: GrpcStatus.RESOURCE_EXHAUSTED,
+    431: GrpcStatus.RESOURCE_EXHAUSTED,
+    499: GrpcStatus.CANCELLED,
+    500: GrpcStatus.INTERNAL,
+    501: GrpcStatus.UNIMPLEMENTED,
     # Not UNAVAILABLE, on which many clients retry automatically: the model may have processed the request.
-    502: Status.INTERNAL,
-    503: Status.UNAVAILABLE,
-    504: Status.DEADLINE_EXCEEDED,
+    502: GrpcStatus.INTERNAL,
+    503: GrpcStatus.UNAVAILABLE,
+    504: GrpcStatus.DEADLINE_EXCEEDED,
 }
 """The gRPC status for each HTTP code of the REST API."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from mizzen.telemetry.otlp import Context
@@ -19,51 +20,46 @@ class BatchTimes(NamedTuple):
     """Requests answered together, including those of other gateways."""
 
 
+@dataclass(slots=True, eq=False)
 class Attempt:
     """One attempt to send a request to a replica."""
 
-    __slots__ = (
-        "_clock", "batch", "ended", "fault", "id", "links", "pid", "seconds", "sent", "server", "times", "wait_id",
-        "waited_from",
-    )  # fmt: skip
-
-    def __init__(self, wait_id: bytes, id_: bytes, waited_from: float, sent: float, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.wait_id = wait_id
-        self.id = id_
-        """`wait_id` and `id`: the spans of the wait and of the call."""
-        self.waited_from = waited_from
-        self.sent = sent
-        self.ended: float | None = None
-        self.seconds = 0.0
-        """In the model."""
-        self.times = BatchTimes()
-        self.server = ""
-        self.pid = self.batch = 0
-        """Process id of the replica, and the number of calls in the batch."""
-        self.links: Sequence[Context] = ()
-        self.fault: str | None = None
+    wait_id: bytes
+    """The span of the wait; `id` is that of the call."""
+    id: bytes
+    waited_from: float
+    sent: float
+    clock: Callable[[], float]
+    ended: float | None = None
+    seconds: float = 0.0
+    """In the model."""
+    times: BatchTimes = field(default_factory=BatchTimes)
+    server: str = ""
+    pid: int = 0
+    """Of the replica."""
+    batch: int = 0
+    """The number of calls in the batch."""
+    links: Sequence[Context] = ()
+    fault: str | None = None
 
     def on_answer(self, seconds: float, times: BatchTimes) -> None:
         """`seconds`: in the model."""
-        self.ended, self.seconds, self.times = self._clock(), seconds, times
+        self.ended, self.seconds, self.times = self.clock(), seconds, times
 
     def on_lost(self) -> None:
-        self.ended, self.fault = self._clock(), "the process was lost"
+        self.ended, self.fault = self.clock(), "the process was lost"
 
 
+@dataclass(slots=True, eq=False)
 class Recording:
     """The measurements of one traced request."""
 
-    __slots__ = ("attempts", "id", "parent", "start_attempts", "trace")
-
-    def __init__(self, start_attempts: StartAttempts, trace: bytes, id_: bytes, parent: bytes) -> None:
-        self.start_attempts = start_attempts
-        self.trace = trace
-        self.id = id_
-        self.parent = parent
-        """Empty: the trace begins here."""
-        self.attempts: list[Attempt] = []
+    start_attempts: StartAttempts
+    trace: bytes
+    id: bytes
+    parent: bytes
+    """Empty: the trace begins here."""
+    attempts: list[Attempt] = field(default_factory=list)
 
     @property
     def model_traceparent(self) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 from mizzen.gateway.services.address import ServiceHost
 from mizzen.gateway.services.http_connection import HttpConnection
 
@@ -9,41 +11,26 @@ MIN_BACKOFF, MAX_BACKOFF = 0.1, 5.0
 """Seconds of backoff after a failure, while other addresses are available. Doubled with each further failure."""
 
 
+@dataclass(slots=True, eq=False)
 class ServiceEndpoint:
-    __slots__ = (
-        "_failures",
-        "address",
-        "backoff_until",
-        "busy",
-        "failure",
-        "host",
-        "idle",
-        "last_response",
-        "last_used",
-        "opening",
-        "retired",
-        "unreachable_at",
-    )  # fmt: skip
-
-    def __init__(self, address: str, host: ServiceHost) -> None:
-        self.address = address
-        self.host = host
-        self.idle: list[HttpConnection] = []
-        """Last in, first out, so that unneeded connections become idle for long and are closed."""
-        self.busy = 0
-        """Connections with a request in flight."""
-        self.opening = 0
-        self.retired = False
-        self.last_used = 0
-        """When it last got a request, by the pool's event counter."""
-        self.last_response = 0.0
-        """When it last answered, by the clock."""
-        self.backoff_until = 0.0
-        self.unreachable_at = -1
-        """When a connection last failed, by the pool's event counter."""
-        self.failure = ""
-        """Why it failed last."""
-        self._failures = 0
+    address: str
+    host: ServiceHost
+    idle: list[HttpConnection] = field(default_factory=list)
+    """Last in, first out, so that unneeded connections become idle for long and are closed."""
+    busy: int = 0
+    """Connections with a request in flight."""
+    opening: int = 0
+    retired: bool = False
+    last_used: int = 0
+    """When it last got a request, by the pool's event counter."""
+    last_response: float = 0.0
+    """When it last answered, by the clock."""
+    backoff_until: float = 0.0
+    unreachable_at: int = -1
+    """When a connection last failed, by the pool's event counter."""
+    failure: str = ""
+    """Why it failed last."""
+    _failures: int = 0
 
     @property
     def load(self) -> int:

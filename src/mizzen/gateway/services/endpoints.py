@@ -6,6 +6,7 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Protocol
 
 from mizzen.gateway.services.address import Connector, host_of
@@ -27,28 +28,25 @@ class EndpointListener(ConnectionListener, Protocol):
     def on_unreachable(self, endpoint: ServiceEndpoint, service_call: ServiceCall | None) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
 class ServiceEndpoints:
-    def __init__(
-        self,
-        listener: EndpointListener,
-        *,
-        loop: asyncio.AbstractEventLoop,
-        clock: Callable[[], float],
-        tls: Callable[[], ssl.SSLContext],
-        connections: int,
-        body_limit: int,
-    ) -> None:
-        self.openings = 0
-        """Connections that are being opened for any waiting call."""
-        self._listener = listener
-        self._loop = loop
-        self._clock = clock
-        self._connector = Connector(loop, clock, tls)
-        self._connections = connections
-        self._body_limit = body_limit
-        self._by_address: dict[str, ServiceEndpoint] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._reaper: asyncio.TimerHandle | None = None
+    listener: EndpointListener
+    _: KW_ONLY
+    loop: asyncio.AbstractEventLoop
+    clock: Callable[[], float]
+    tls: Callable[[], ssl.SSLContext]
+    connections: int
+    """Maximum connections to one address."""
+    body_limit: int
+    openings: int = 0
+    """Connections that are being opened for any waiting call."""
+    _connector: Connector = field(init=False)
+    _by_address: dict[str, ServiceEndpoint] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    _reaper: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._connector = Connector(self.loop, self.clock, self.tls)
 
     def __bool__(self) -> bool:
         return bool(self._by_address)
@@ -77,7 +75,7 @@ class ServiceEndpoints:
         best, rank = None, (True, 0, False, 0)
         for endpoint in self._by_address.values():
             rests = endpoint.backoff_until > now
-            if endpoint.load >= self._connections or (rests and endpoint.unreachable_at >= service_call.since):
+            if endpoint.load >= self.connections or (rests and endpoint.unreachable_at >= service_call.since):
                 continue
             its = (rests, endpoint.load, not endpoint.idle, endpoint.last_used)
             if best is None or its < rank:
@@ -88,7 +86,7 @@ class ServiceEndpoints:
         """Opens a connection, for any waiting call or for one call alone."""
         endpoint.opening += 1
         self.openings += service_call is None
-        task = self._loop.create_task(self._connect(endpoint, service_call))
+        task = self.loop.create_task(self._connect(endpoint, service_call))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -102,7 +100,7 @@ class ServiceEndpoints:
         connection.idle_since = now
         endpoint.idle.append(connection)
         if self._reaper is None:
-            self._reaper = self._loop.call_later(IDLE_SECONDS / 2, self._reap)
+            self._reaper = self.loop.call_later(IDLE_SECONDS / 2, self._reap)
 
     def close_idle(self) -> None:
         for endpoint in self._by_address.values():
@@ -125,7 +123,7 @@ class ServiceEndpoints:
         why = "its connection was closed at once"
         try:
             connection = await self._connector.connect(
-                endpoint.host, lambda: HttpConnection(self._listener, endpoint, self._body_limit)
+                endpoint.host, lambda: HttpConnection(self.listener, endpoint, self.body_limit)
             )
         except (OSError, UnicodeError) as error:
             why = _describe_error(error)
@@ -133,17 +131,17 @@ class ServiceEndpoints:
             endpoint.opening -= 1
             self.openings -= service_call is None
         if connection is not None and connection.open:
-            self._listener.on_open(connection, service_call)
+            self.listener.on_open(connection, service_call)
             return
         endpoint.failure = why
-        self._listener.on_unreachable(endpoint, service_call)
+        self.listener.on_unreachable(endpoint, service_call)
 
     def _reap(self) -> None:
-        before = self._clock() - IDLE_SECONDS
+        before = self.clock() - IDLE_SECONDS
         for endpoint in self._by_address.values():
             endpoint.close_idle(before)
         has_idle = any(endpoint.idle for endpoint in self._by_address.values())
-        self._reaper = self._loop.call_later(IDLE_SECONDS / 2, self._reap) if has_idle else None
+        self._reaper = self.loop.call_later(IDLE_SECONDS / 2, self._reap) if has_idle else None
 
 
 def _describe_error(error: Exception) -> str:

@@ -48,27 +48,9 @@ class HttpConnection(asyncio.Protocol):
     """`call` and `endpoint` are for the owner of the connection; they are not used here."""
 
     __slots__ = (
-        "_body",
-        "_busy",
-        "_bytes_without_body",
-        "_complete",
-        "_fault",
-        "_framed",
-        "_has_response_bytes",
-        "_head_bytes",
-        "_headers",
-        "_in_head",
-        "_limit",
-        "_listener",
-        "_must_close",
-        "_parser",
-        "_size",
-        "_status",
-        "_transport",
-        "call",
-        "endpoint",
-        "idle_since",
-        "used",
+        "_body", "_busy", "_bytes_without_body", "_complete", "_fault", "_framed", "_has_response_bytes", "_head_bytes",
+        "_headers", "_in_head", "_limit", "_listener", "_must_close", "_parser", "_size", "_status", "_transport",
+        "call", "endpoint", "idle_since", "used",
     )  # fmt: skip
 
     def __init__(self, listener: ConnectionListener, endpoint: Any, limit: int) -> None:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from mizzen.gateway.queueing.call import BAD_REQUEST, EXPIRED, LATE, LOST, NOT_READY, UNAVAILABLE, Call
 from mizzen.gateway.queueing.deadline_timer import DeadlineTimer
-from mizzen.gateway.queueing.signature import Signature
+from mizzen.gateway.queueing.signature import SignatureCheck
 from mizzen.gateway.services import requests
 from mizzen.gateway.services.call import ServiceCall
 from mizzen.gateway.services.endpoint import ServiceEndpoint
@@ -80,7 +80,7 @@ class ServicePool:
     ) -> None:
         """`limit`, `byte_limit`: number and bytes of calls that may wait for a connection. `body_limit`: bytes of one
         answer. `connections`: to one address. `tls`: creates the context for https addresses."""
-        self.signature: Signature | None = None
+        self.signature: SignatureCheck | None = None
         """Always None: the inputs of a service are not known."""
         self.counts = PoolCounts()
         self._clock = clock

@@ -7,18 +7,15 @@ values decide the datatype.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
 from mizzen.gateway.services.http_connection import HttpResponse
 from mizzen.gateway.services.requests import DecodedResponse, EncodedRequest, TensorRequest
 from mizzen.gateway.services.tensor_values import json_values, output_of, parse_document
-from mizzen.protocol import plain_elements, v2
+from mizzen.protocol import plain_elements, v1, v2
 from mizzen.protocol.frames import framing
 
 _B64 = "b64"
-_MAX_LEVELS = 8
-"""Levels of lists in which {"b64": ...} is searched."""
 
 
 def write(request: TensorRequest) -> EncodedRequest:
@@ -36,7 +33,7 @@ def write(request: TensorRequest) -> EncodedRequest:
 def read(request: TensorRequest, answer: HttpResponse) -> DecodedResponse:
     document = parse_document(answer.body)
     if _B64.encode() in answer.body:
-        document = {name: _decode_b64(value) for name, value in document.items()}
+        document = {name: v1.decode_b64(value) for name, value in document.items()}
     if "predictions" in document:
         return DecodedResponse(_parse_rows(document["predictions"]))
     if "outputs" in document:
@@ -80,17 +77,3 @@ def _parse_rows(rows: Any) -> list[v2.Entry]:
         if not isinstance(row, dict) or row.keys() != names:
             raise ValueError(f"predictions[{at}] is not an object with the same names as predictions[0]")
     return [output_of(name, [row[name] for row in rows]) for name in names]
-
-
-def _decode_b64(value: Any, depth: int = 0) -> Any:
-    """Replaces {"b64": ...} by bytes."""
-    if isinstance(value, list) and depth <= _MAX_LEVELS and value and isinstance(value[0], dict | list):
-        return [_decode_b64(one, depth + 1) for one in value]
-    if not isinstance(value, dict):
-        return value
-    if value.keys() == {_B64}:
-        try:
-            return base64.b64decode(value[_B64], validate=True)
-        except (binascii.Error, TypeError, ValueError):
-            raise ValueError("a b64 value in it is not base64 text") from None
-    return {name: _decode_b64(one, depth + 1) for name, one in value.items()} if depth <= 1 else value

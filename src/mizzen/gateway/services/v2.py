@@ -70,7 +70,7 @@ def read(request: TensorRequest, answer: HttpResponse) -> DecodedResponse:
         output, at = _parse_output(tensor, behind, at)
         outputs.append(output)
     if at != len(behind):
-        raise ValueError(f"its body has {len(behind) - at} bytes more than its outputs say")
+        raise ValueError(f"its body has {len(behind) - at} bytes more than its outputs announce")
     return DecodedResponse(outputs, _parse_route(response.parameters, required="routable_nodes" in request.asks))
 
 

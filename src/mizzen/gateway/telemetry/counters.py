@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass, field
 
 from mizzen.gateway.queueing.call import OK
 from mizzen.protocol.gateway_files.counts import BOUNDS, AccuracyCounts, RequestCounts, RewardCounts
@@ -19,22 +20,20 @@ FeedbackKey = tuple[str, str, str, str]
 """Namespace, name, node, and an arm or a version."""
 
 
+@dataclass(slots=True, eq=False)
 class Counters:
     """Counts of the requests to one callable name and version."""
 
-    __slots__ = ("buckets", "codes", "defaults", "failed_seconds", "in_flight", "of", "seconds")
-
-    def __init__(self, of: str = "") -> None:
-        """`of`: the model behind the name, if it has another name."""
-        self.of = of
-        self.codes: Counter[int] = Counter()
-        self.defaults: Counter[bytes] = Counter()
-        """Default answers by reason; their code is 200."""
-        self.buckets = [0] * (len(BOUNDS) + 1)
-        self.seconds = 0.0
-        self.failed_seconds = 0.0
-        """Of requests that were not answered with 200."""
-        self.in_flight = 0
+    of: str = ""
+    """The model behind the name, if it has another name."""
+    codes: Counter[int] = field(default_factory=Counter)
+    defaults: Counter[bytes] = field(default_factory=Counter)
+    """Default answers by reason; their code is 200."""
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
+    seconds: float = 0.0
+    failed_seconds: float = 0.0
+    """Of requests that were not answered with 200."""
+    in_flight: int = 0
 
     def record_end(self, code: int, seconds: float) -> None:
         self.in_flight -= 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -26,69 +27,63 @@ WRITE_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class SiblingCounts:
-    def __init__(
-        self,
-        folder: Path,
-        gateway: str,
-        metrics: Metrics,
-        queues: Callable[[], Iterable[Queue]],
-        *,
-        wall: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], object],
-        traced: ExportCounts | None = None,
-        graphs: Callable[[], list[GraphNodeCounts]] = list,
-    ) -> None:
-        """`gateway`: the name of this process. `traced`: counts of exported traces. `graphs`: returns the counts of
-        graph nodes."""
-        self._folder = folder
-        self._gateway = gateway
-        self._metrics = metrics
-        self._queues = queues
-        self._wall = wall
-        self._traced = traced
-        self._graphs = graphs
-        self._call_later = call_later
-        self._start = wall()
-        self._last_written: Counts | None = None
-        self._warned = False
-        self._stopped = False
+    folder: Path
+    gateway: str
+    """The name of this process."""
+    metrics: Metrics
+    queues: Callable[[], Iterable[Queue]]
+    _: KW_ONLY
+    wall: Callable[[], float]
+    call_later: Callable[[float, Callable[[], None]], object]
+    traced: ExportCounts | None = None
+    """Counts of exported traces."""
+    graphs: Callable[[], list[GraphNodeCounts]] = list
+    """Returns the counts of graph nodes."""
+    _start: float = field(init=False)
+    _last_written: Counts | None = None
+    _warned: bool = False
+    _stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._start = self.wall()
 
     def start(self) -> None:
         """Writes the counts at once, and again whenever they have changed."""
         if self._stopped:
             return
         self._write()
-        self._call_later(WRITE_SECONDS, self.start)
+        self.call_later(WRITE_SECONDS, self.start)
 
     def stop(self) -> None:
         self._stopped = True
-        status_files.remove(self._folder, self._gateway)
+        status_files.remove(self.folder, self.gateway)
 
     def own_counts(self) -> Counts:
         """Returns the current counts of this gateway."""
         times = os.times()
-        queues = sorted(self._queues(), key=lambda queue: (queue.server.id, queue.server.version))
+        queues = sorted(self.queues(), key=lambda queue: (queue.server.id, queue.server.version))
         return Counts(
-            gateway=self._gateway,
+            gateway=self.gateway,
             pid=os.getpid(),
             start=self._start,
-            at=self._wall(),
+            at=self.wall(),
             cpu_seconds=times.user + times.system,
             resident_bytes=_resident_bytes(),
-            requests=self._metrics.request_counts(),
+            requests=self.metrics.request_counts(),
             served=[queue_counts(queue) for queue in queues],
-            refused=dict(self._metrics.refused),
-            traced=None if self._traced is None else TraceCounts(self._traced.sent, self._traced.lost),
-            feedback=self._metrics.reward_counts(),
-            judged=self._metrics.accuracy_counts(),
-            graphs=self._graphs(),
+            refused=dict(self.metrics.refused),
+            traced=None if self.traced is None else TraceCounts(self.traced.sent, self.traced.lost),
+            feedback=self.metrics.reward_counts(),
+            judged=self.metrics.accuracy_counts(),
+            graphs=self.graphs(),
         )
 
     def all_counts(self) -> list[Counts]:
         """Returns the counts of all living gateways, sorted by name."""
         others = [
-            each for each in counts.read(self._folder) if each.gateway != self._gateway and status_files.is_alive(each)
+            each for each in counts.read(self.folder) if each.gateway != self.gateway and status_files.is_alive(each)
         ]
         return sorted([self.own_counts(), *others], key=lambda each: each.gateway)
 
@@ -97,10 +92,10 @@ class SiblingCounts:
         if self._last_written is not None and _is_same(self._last_written, now):
             return
         try:
-            counts.write(self._folder, now)
+            counts.write(self.folder, now)
         except OSError as error:
             if not self._warned:
-                log.warning("counts cannot be written to %s: %s", self._folder, error)
+                log.warning("counts cannot be written to %s: %s", self.folder, error)
                 self._warned = True
             return
         self._last_written = now

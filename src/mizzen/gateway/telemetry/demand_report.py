@@ -9,6 +9,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from mizzen.gateway.queueing.queue import Queue
@@ -29,30 +30,27 @@ USED_SECONDS = 1.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class DemandReport:
-    def __init__(
-        self,
-        folder: Path,
-        gateway: str,
-        *,
-        clock: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], object],
-    ) -> None:
-        """`gateway` is the name of this process."""
-        self._folder = folder
-        self._gateway = gateway
-        self._clock = clock
-        self._call_later = call_later
-        self._queues: list[Queue] = []
-        self._samples: dict[str, deque[int]] = {}
-        """By server: calls in flight at the last samples."""
-        self._last_counts: dict[Queue, int] = {}
-        """By queue: the request count at the last sample."""
-        self._used: dict[str, float] = {}
-        """By server: the last sample that found new requests."""
-        self._looks = 0
-        self._ticking = self._busy = self._woken = self._warned = False
-        self._written: dict[str, ServerDemand] = {}
+    folder: Path
+    gateway: str
+    """The name of this process."""
+    _: KW_ONLY
+    clock: Callable[[], float]
+    call_later: Callable[[float, Callable[[], None]], object]
+    _queues: list[Queue] = field(default_factory=list)
+    _samples: dict[str, deque[int]] = field(default_factory=dict)
+    """By server: calls in flight at the last samples."""
+    _last_counts: dict[Queue, int] = field(default_factory=dict)
+    """By queue: the request count at the last sample."""
+    _used: dict[str, float] = field(default_factory=dict)
+    """By server: the last sample that found new requests."""
+    _looks: int = 0
+    _ticking: bool = False
+    _busy: bool = False
+    _woken: bool = False
+    _warned: bool = False
+    _written: dict[str, ServerDemand] = field(default_factory=dict)
 
     def follow(self, queues: Iterable[Queue]) -> None:
         """Follows the queues of the current Table."""
@@ -70,11 +68,11 @@ class DemandReport:
         if not self._woken:
             self._woken = True
             # Together with all calls of the same turn of the event loop.
-            self._call_later(0.0, self._write)
+            self.call_later(0.0, self._write)
 
     def stop(self) -> None:
         self._queues.clear()
-        status_files.remove(self._folder, self._gateway)
+        status_files.remove(self.folder, self.gateway)
 
     def _tick(self) -> None:
         self._sample()
@@ -84,10 +82,10 @@ class DemandReport:
             self._write()
         self._ticking = bool(self._queues or self._written)
         if self._ticking:
-            self._call_later(SAMPLE_SECONDS if reporting else IDLE_SECONDS, self._tick)
+            self.call_later(SAMPLE_SECONDS if reporting else IDLE_SECONDS, self._tick)
 
     def _sample(self) -> None:
-        in_flight, now = dict.fromkeys(self._samples, 0), self._clock()
+        in_flight, now = dict.fromkeys(self._samples, 0), self.clock()
         self._busy = False
         for queue in self._queues:
             if count := queue.busy:
@@ -108,17 +106,17 @@ class DemandReport:
         if current == self._written:
             return
         try:
-            demand.write(self._folder, Demand(self._gateway, os.getpid(), current))
+            demand.write(self.folder, Demand(self.gateway, os.getpid(), current))
         except OSError as error:
             if not self._warned:
-                log.warning("the load cannot be written to %s, so autoscaling does not see it: %s", self._folder, error)
+                log.warning("the load cannot be written to %s, so autoscaling does not see it: %s", self.folder, error)
                 self._warned = True
             return
         self._written = current
         self._warned = False
 
     def _current_demand(self) -> dict[str, ServerDemand]:
-        now = self._clock()
+        now = self.clock()
         awaited = {queue.server.id for queue in self._queues if queue.is_awaited(now)}
         means = {id_: round(sum(samples) / SAMPLES, 1) for id_, samples in self._samples.items()}
         by_server = {id_: ServerDemand(mean, id_ in awaited, id_ in self._used) for id_, mean in sorted(means.items())}

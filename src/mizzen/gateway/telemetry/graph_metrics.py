@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 from mizzen.graph import diversity
 from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts
-from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
+from mizzen.protocol.prometheus_text import (
+    Labels,
+    MetricDefinition,
+    MetricFamily,
+    MetricSample,
+    ValuesByLabel,
+    build_families,
+)
 
 OK = 200
 
@@ -22,87 +29,40 @@ def metric_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterat
         for of in each.graphs
         if is_visible(of.namespace, of.graph)
     ]
-    if rows:
-        yield from _node_families(rows)
-        yield from _routing_families(rows)
-        yield from _shadow_families(rows)
-        yield from _ensemble_families(rows)
+    if not rows:
+        return
+    yield from build_families(_CALLS, rows)
+    yield from build_families(_SECONDS, [row for row in rows if row[1].answered])
+    yield from build_families(_ROUTES, rows)
+    yield _selection_entropy(rows)
+    for definitions, some in (
+        (_SHADOWS, [row for row in rows if row[1].shadowed]),
+        (_PARTIAL_MERGES, [row for row in rows if row[1].partial]),
+    ):
+        if some:
+            yield from build_families(definitions, some)
+    yield from _disagreement(rows)
 
 
-def _node_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
-    name = "mizzen_graph_node_messages_total"
-    ran = [Sample(name, labels, of.ran) for labels, of in rows]
-    yield MetricFamily(name, "counter", "Messages that reached a node of a graph.", ran)
-    name = "mizzen_graph_node_calls_total"
-    calls = [
-        Sample(name, (*labels, ("code", str(code))), count)
-        for labels, of in rows
-        for code, count in sorted({OK: of.answered, **of.codes}.items())
-        if count
-    ]
-    yield MetricFamily(name, "counter", "Calls of the implementation of a node, by code.", calls)
-    name = "mizzen_graph_node_seconds_total"
-    seconds = [Sample(name, labels, of.seconds) for labels, of in rows if of.answered]
-    yield MetricFamily(name, "counter", "Time that calls with code 200 took.", seconds)
-
-
-def _routing_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
-    name = "mizzen_graph_routed_total"
-    routed = [
-        Sample(name, (*labels, ("child", child)), count)
-        for labels, of in rows
-        for child, count in sorted(of.chosen.items())
-    ]
-    yield MetricFamily(name, "counter", "Messages that the route of a node sent, by child.", routed)
+def _selection_entropy(rows: Sequence[Row]) -> MetricFamily:
     name = "mizzen_graph_selection_entropy"
     nodes: dict[Labels, list[GraphNodeCounts]] = {}
     for _, of in rows:
         nodes.setdefault(_labels(of), []).append(of)
+    choices = {labels: diversity.sum_choices([of.chosen for of in of_node]) for labels, of_node in nodes.items()}
     spread = [
-        Sample(name, labels, entropy)
-        for labels, of_node in nodes.items()
-        if (entropy := diversity.normalized_entropy(diversity.sum_choices([of.chosen for of in of_node]).values()))
-        is not None
+        MetricSample(name, labels, entropy)
+        for labels, chosen in choices.items()
+        if (entropy := diversity.normalized_entropy(chosen.values())) is not None
     ]
-    yield MetricFamily(
-        name,
-        "gauge",
-        "Entropy of a route's choices in all gateways: 1 if children are chosen equally, 0 if always the same one.",
-        spread,
-    )
+    help_ = "Entropy of a route's choices in all gateways: 1 if children are chosen equally, 0 if always the same one."
+    return MetricFamily(name, "gauge", help_, spread)
 
 
-def _shadow_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
-    shadows = [(labels, of) for labels, of in rows if of.shadowed]
-    if not shadows:
-        return
-    name = "mizzen_graph_shadow_calls_total"
-    calls = [
-        Sample(name, (*labels, ("code", str(code))), count)
-        for labels, of in shadows
-        for code, count in sorted(of.shadowed.items())
-    ]
-    yield MetricFamily(name, "counter", "Copies of requests sent to a shadow, by code.", calls)
-    name = "mizzen_graph_shadow_seconds_total"
-    seconds = [Sample(name, labels, of.shadow_seconds) for labels, of in shadows]
-    yield MetricFamily(name, "counter", "Time that calls of a shadow took.", seconds)
-    name = "mizzen_graph_shadow_compared_total"
-    compared = [
-        Sample(name, (*labels, ("result", result)), count)
-        for labels, of in shadows
-        for result, count in (("agreed", of.agreed), ("differed", of.differed))
-    ]
-    yield MetricFamily(name, "counter", "Answers of a shadow that were compared with the caller's answer.", compared)
-
-
-def _ensemble_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
-    name = "mizzen_graph_partial_total"
-    partial = [Sample(name, labels, of.partial) for labels, of in rows if of.partial]
-    if partial:
-        yield MetricFamily(name, "counter", "Merges with missing members.", partial)
+def _disagreement(rows: Sequence[Row]) -> Iterator[MetricFamily]:
     name = "mizzen_graph_disagreement"
     pairs = [
-        Sample(f"{name}{part}", (*labels, ("one", one), ("other", other)), value)
+        MetricSample(f"{name}{part}", (*labels, ("one", one), ("other", other)), value)
         for labels, of in rows
         for one, other, count, total in of.disagreed
         for part, value in (("_sum", total), ("_count", count))
@@ -114,3 +74,34 @@ def _ensemble_families(rows: Sequence[Row]) -> Iterator[MetricFamily]:
 
 def _labels(of: GraphNodeCounts) -> Labels:
     return ("namespace", of.namespace), ("graph", of.graph), ("node", of.node)
+
+
+def _calls_by_code(of: GraphNodeCounts) -> ValuesByLabel:
+    by_code = sorted({OK: of.answered, **of.codes}.items())
+    return ValuesByLabel("code", [(code, count) for code, count in by_code if count])
+
+
+_Definitions = tuple[MetricDefinition[GraphNodeCounts], ...]
+_CALLS: _Definitions = (
+    ("mizzen_graph_node_messages_total", "counter", "Messages that reached a node of a graph.", lambda of: of.ran),
+    ("mizzen_graph_node_calls_total", "counter", "Calls of the implementation of a node, by code.", _calls_by_code),
+)
+_SECONDS: _Definitions = (
+    ("mizzen_graph_node_seconds_total", "counter", "Time that calls with code 200 took.", lambda of: of.seconds),
+)
+_ROUTES: _Definitions = (
+    ("mizzen_graph_routed_total", "counter", "Messages that the route of a node sent, by child.",
+     lambda of: ValuesByLabel("child", sorted(of.chosen.items()))),
+)  # fmt: skip
+_SHADOWS: _Definitions = (
+    ("mizzen_graph_shadow_calls_total", "counter", "Copies of requests sent to a shadow, by code.",
+     lambda of: ValuesByLabel("code", sorted(of.shadowed.items()))),
+    ("mizzen_graph_shadow_seconds_total", "counter", "Time that calls of a shadow took.",
+     lambda of: of.shadow_seconds),
+    ("mizzen_graph_shadow_compared_total", "counter",
+     "Answers of a shadow that were compared with the caller's answer.",
+     lambda of: ValuesByLabel("result", (("agreed", of.agreed), ("differed", of.differed)))),
+)  # fmt: skip
+_PARTIAL_MERGES: _Definitions = (
+    ("mizzen_graph_partial_total", "counter", "Merges with missing members.", lambda of: of.partial),
+)

@@ -20,8 +20,16 @@ from mizzen.protocol.gateway_files.counts import (
     RequestCounts,
     RewardCounts,
     ServerCounts,
+    TraceCounts,
 )
-from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
+from mizzen.protocol.prometheus_text import (
+    Histogram,
+    Labels,
+    MetricDefinition,
+    MetricFamily,
+    ValuesByLabel,
+    build_families,
+)
 
 IsVisible = Callable[[str, str], bool]
 """Whether the caller may see the counts of this namespace and name."""
@@ -47,198 +55,118 @@ def render(gateways: Sequence[Counts], is_visible: IsVisible) -> bytes:
     return prometheus_text.render((
         *_request_families(gateways, is_visible), *_queue_families(gateways, is_visible),
         *_feedback_families(gateways, is_visible), *graph_metrics.metric_families(gateways, is_visible),
-        *_trace_families(gateways), *_process_families(gateways),
+        *_trace_families(gateways), *build_families(_PROCESSES, [(_labels(each), each) for each in gateways]),
     ))  # fmt: skip
 
 
 def _request_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterator[MetricFamily]:
-    rows: list[tuple[Labels, RequestCounts]] = [
-        ((_gateway_label(each), ("namespace", of.namespace), ("model", of.model), ("version", of.version)), of)
+    yield from build_families(_REQUESTS, [
+        (_labels(each, namespace=of.namespace, model=of.model, version=of.version), of)
         for each in gateways
         for of in each.requests
         if is_visible(of.namespace, of.model)
-    ]
-    name = "mizzen_requests_total"
-    codes = [
-        Sample(name, (*labels, ("code", str(code))), count)
-        for labels, of in rows
-        for code, count in sorted(of.codes.items())
-    ]
-    yield MetricFamily(name, "counter", "Requests that ended, by HTTP code; 499: the client left.", codes)
-    name = "mizzen_default_answers_total"
-    defaults = [
-        Sample(name, (*labels, ("reason", why)), count)
-        for labels, of in rows
-        for why, count in sorted(of.defaults.items())
-    ]
-    yield MetricFamily(name, "counter", "Requests with code 200 that a default answered.", defaults)
-    name = "mizzen_request_seconds"
-    latency = [
-        sample
-        for labels, of in rows
-        for sample in prometheus_text.histogram_samples(name, labels, BOUNDS, of.buckets, of.seconds)
-    ]
-    yield MetricFamily(name, "histogram", "Time from parsing the request to its answer.", latency)
-    name = "mizzen_requests_in_flight"
-    flying = [Sample(name, labels, of.in_flight) for labels, of in rows]
-    yield MetricFamily(name, "gauge", "Requests in flight.", flying)
-    name = "mizzen_refused_total"
-    refused = [
-        Sample(name, (_gateway_label(each), ("code", str(code))), count)
-        for each in gateways
-        for code, count in sorted(each.refused.items())
-    ]
-    yield MetricFamily(name, "counter", "Requests that reached no model, by HTTP code.", refused)
-
-
-_GAUGES: tuple[tuple[str, str, Callable[[ServerCounts], float]], ...] = (
-    ("mizzen_queue_length", "Calls that wait for a replica.", lambda of: of.waiting),
-    (
-        "mizzen_held_requests",
-        "Requests that wait because no replica is ready.",
-        lambda of: 0 if of.replicas else of.waiting + (0 if of.cache is None else of.cache.followers),
-    ),
-    ("mizzen_queue_bytes", "Bytes of the calls that wait.", lambda of: of.waiting_bytes),
-    ("mizzen_calls_in_flight", "Calls that a replica works on.", lambda of: of.in_flight),
-    ("mizzen_replicas_ready", "Replicas that this gateway may send to.", lambda of: of.replicas),
-    ("mizzen_batch_room", "Maximum number of calls in the next batch.", lambda of: of.room),
-)
-_COUNTERS: tuple[tuple[str, str, Callable[[ServerCounts], float]], ...] = (
-    ("mizzen_shed_total", "Calls refused because too many waited.", lambda of: of.shed),
-    ("mizzen_expired_total", "Calls whose deadline passed.", lambda of: of.expired),
-    ("mizzen_retried_total", "Calls sent again after their process was lost.", lambda of: of.retried),
-    (
-        "mizzen_model_seconds_total",
-        "Time that the model took for the batch of each call, summed over all calls.",
-        lambda of: of.compute_seconds,
-    ),
-)
-_HISTOGRAMS: tuple[tuple[str, str, tuple[float, ...], Callable[[ServerCounts], tuple[list[int], float]]], ...] = (
-    (
-        "mizzen_queue_wait_seconds",
-        "Time from parsing a request to sending its call to a replica.",
-        BOUNDS,
-        lambda of: (of.waits, of.waited_seconds),
-    ),
-    ("mizzen_batch_size", "Calls per batch.", BATCH_BOUNDS, lambda of: (of.sizes, of.batch_items)),
-)
+    ])  # fmt: skip
+    yield from build_families(_REFUSALS, [(_labels(each), each) for each in gateways])
 
 
 def _queue_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterator[MetricFamily]:
     rows: list[tuple[Labels, ServerCounts]] = [
-        ((_gateway_label(each), *_labels_of(of)), of)
+        (_labels(each, server=of.server, namespace=namespace, model=of.model, version=of.version), of)
         for each in gateways
         for of in each.served
-        if is_visible(*of.server.split("/", 1))
+        for namespace, name in [of.server.split("/", 1)]
+        if is_visible(namespace, name)
     ]
-    for name, help_, value in _GAUGES:
-        yield MetricFamily(name, "gauge", help_, [Sample(name, labels, value(of)) for labels, of in rows])
-    for name, help_, value in _COUNTERS:
-        yield MetricFamily(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
-    for name, help_, bounds, both in _HISTOGRAMS:
-        samples = [
-            sample
-            for labels, of in rows
-            for sample in prometheus_text.histogram_samples(name, labels, bounds, *both(of))
-        ]
-        yield MetricFamily(name, "histogram", help_, samples)
-    yield from _cache_families([(labels, of.cache) for labels, of in rows if of.cache is not None])
-
-
-def _cache_families(rows: Sequence[tuple[Labels, CacheCounts]]) -> Iterator[MetricFamily]:
-    name = "mizzen_cache_lookups_total"
-    lookups = [
-        Sample(name, (*labels, ("result", result)), count)
-        for labels, of in rows
-        for result, count in (("hit", of.hits), ("shared", of.shared), ("miss", of.misses))
-    ]
-    yield MetricFamily(name, "counter", "Cache lookups; shared: the request waited for an equal one.", lookups)
-    name = "mizzen_cache_evictions_total"
-    evicted = [Sample(name, labels, of.evicted) for labels, of in rows]
-    yield MetricFamily(name, "counter", "Answers evicted from a cache.", evicted)
-    name = "mizzen_cache_entries"
-    yield MetricFamily(name, "gauge", "Answers in a cache.", [Sample(name, labels, of.entries) for labels, of in rows])
-    name = "mizzen_cache_bytes"
-    size = [Sample(name, labels, of.bytes) for labels, of in rows]
-    yield MetricFamily(name, "gauge", "Bytes of the answers in a cache, including overhead.", size)
+    yield from build_families(_QUEUES, rows)
+    yield from build_families(_CACHES, [(labels, of.cache) for labels, of in rows if of.cache is not None])
 
 
 def _feedback_families(gateways: Sequence[Counts], is_visible: IsVisible) -> Iterator[MetricFamily]:
     """Yields nothing if there was no feedback."""
-    arms: list[tuple[Labels, RewardCounts]] = [
-        (
-            (
-                _gateway_label(each),
-                ("namespace", of.namespace),
-                ("model", of.model),
-                ("node", of.node),
-                ("arm", of.arm),
-            ),
-            of,
-        )
+    arms = [
+        (_labels(each, namespace=of.namespace, model=of.model, node=of.node, arm=of.arm), of)
         for each in gateways
         for of in each.feedback
         if is_visible(of.namespace, of.model)
     ]
-    if arms:
-        name = "mizzen_feedback_total"
-        counted = [Sample(name, labels, of.count) for labels, of in arms]
-        yield MetricFamily(name, "counter", "Feedback that counted, by the child that a node chose.", counted)
-        name = "mizzen_feedback_reward_sum"
-        rewards = [Sample(name, labels, of.sum) for labels, of in arms]
-        yield MetricFamily(name, "counter", "Sum of the rewards of that feedback.", rewards)
-    versions: list[tuple[Labels, AccuracyCounts]] = [
-        (
-            (
-                _gateway_label(each),
-                ("namespace", of.namespace),
-                ("model", of.model),
-                ("node", of.node),
-                ("version", of.version),
-            ),
-            of,
-        )
+    versions = [
+        (_labels(each, namespace=of.namespace, model=of.model, node=of.node, version=of.version), of)
         for each in gateways
         for of in each.judged
         if is_visible(of.namespace, of.model)
     ]
-    if versions:
-        name = "mizzen_feedback_accuracy_sum"
-        right = [Sample(name, labels, of.sum) for labels, of in versions]
-        yield MetricFamily(name, "counter", "Sum of the accuracy of answers, by feedback with the truth.", right)
-        name = "mizzen_feedback_accuracy_count"
-        truths = [Sample(name, labels, of.count) for labels, of in versions]
-        yield MetricFamily(name, "counter", "Number of answers with an accuracy.", truths)
-
-
-def _labels_of(of: ServerCounts) -> Labels:
-    namespace = of.server.partition("/")[0]
-    return ("server", of.server), ("namespace", namespace), ("model", of.model), ("version", of.version)
+    yield from build_families(_FEEDBACK if arms else (), arms)
+    yield from build_families(_ACCURACY if versions else (), versions)
 
 
 def _trace_families(gateways: Sequence[Counts]) -> Iterator[MetricFamily]:
     """Yields nothing if tracing is off."""
-    rows = [(_gateway_label(each), each.traced) for each in gateways if each.traced is not None]
-    if rows:
-        name = "mizzen_traces_sent_total"
-        sent = [Sample(name, (gateway,), of.sent) for gateway, of in rows]
-        yield MetricFamily(name, "counter", "Requests whose spans a collector accepted.", sent)
-        name = "mizzen_traces_lost_total"
-        lost = [Sample(name, (gateway,), of.lost) for gateway, of in rows]
-        yield MetricFamily(name, "counter", "Requests whose spans no collector accepted.", lost)
+    rows = [(_labels(each), each.traced) for each in gateways if each.traced is not None]
+    yield from build_families(_TRACES if rows else (), rows)
 
 
-def _process_families(gateways: Sequence[Counts]) -> Iterator[MetricFamily]:
-    name = "process_cpu_seconds_total"
-    cpu = [Sample(name, (_gateway_label(each),), each.cpu_seconds) for each in gateways]
-    yield MetricFamily(name, "counter", "CPU time of the gateway.", cpu)
-    name = "process_resident_memory_bytes"
-    memory = [Sample(name, (_gateway_label(each),), each.resident_bytes) for each in gateways]
-    yield MetricFamily(name, "gauge", "Resident memory of the gateway.", memory)
-    name = "process_start_time_seconds"
-    start = [Sample(name, (_gateway_label(each),), each.start) for each in gateways]
-    yield MetricFamily(name, "gauge", "Start time of the gateway, in seconds since 1970.", start)
+def _labels(counts: Counts, **more: str) -> Labels:
+    return ("gateway", counts.gateway), *more.items()
 
 
-def _gateway_label(counts: Counts) -> tuple[str, str]:
-    return "gateway", counts.gateway
+def _count_held(of: ServerCounts) -> int:
+    return 0 if of.replicas else of.waiting + (0 if of.cache is None else of.cache.followers)
+
+
+_REQUESTS: tuple[MetricDefinition[RequestCounts], ...] = (
+    ("mizzen_requests_total", "counter", "Requests that ended, by HTTP code; 499: the client left.",
+     lambda of: ValuesByLabel("code", sorted(of.codes.items()))),
+    ("mizzen_default_answers_total", "counter", "Requests with code 200 that a default answered.",
+     lambda of: ValuesByLabel("reason", sorted(of.defaults.items()))),
+    ("mizzen_request_seconds", "histogram", "Time from parsing the request to its answer.",
+     lambda of: Histogram(BOUNDS, of.buckets, of.seconds)),
+    ("mizzen_requests_in_flight", "gauge", "Requests in flight.", lambda of: of.in_flight),
+)  # fmt: skip
+_REFUSALS: tuple[MetricDefinition[Counts], ...] = (
+    ("mizzen_refused_total", "counter", "Requests that reached no model, by HTTP code.",
+     lambda of: ValuesByLabel("code", sorted(of.refused.items()))),
+)  # fmt: skip
+_QUEUES: tuple[MetricDefinition[ServerCounts], ...] = (
+    ("mizzen_queue_length", "gauge", "Calls that wait for a replica.", lambda of: of.waiting),
+    ("mizzen_held_requests", "gauge", "Requests that wait because no replica is ready.", _count_held),
+    ("mizzen_queue_bytes", "gauge", "Bytes of the calls that wait.", lambda of: of.waiting_bytes),
+    ("mizzen_calls_in_flight", "gauge", "Calls that a replica works on.", lambda of: of.in_flight),
+    ("mizzen_replicas_ready", "gauge", "Replicas that this gateway may send to.", lambda of: of.replicas),
+    ("mizzen_batch_room", "gauge", "Maximum number of calls in the next batch.", lambda of: of.room),
+    ("mizzen_shed_total", "counter", "Calls refused because too many waited.", lambda of: of.shed),
+    ("mizzen_expired_total", "counter", "Calls whose deadline passed.", lambda of: of.expired),
+    ("mizzen_retried_total", "counter", "Calls sent again after their process was lost.", lambda of: of.retried),
+    ("mizzen_model_seconds_total", "counter",
+     "Time that the model took for the batch of each call, summed over all calls.", lambda of: of.compute_seconds),
+    ("mizzen_queue_wait_seconds", "histogram", "Time from parsing a request to sending its call to a replica.",
+     lambda of: Histogram(BOUNDS, of.waits, of.waited_seconds)),
+    ("mizzen_batch_size", "histogram", "Calls per batch.",
+     lambda of: Histogram(BATCH_BOUNDS, of.sizes, of.batch_items)),
+)  # fmt: skip
+_CACHES: tuple[MetricDefinition[CacheCounts], ...] = (
+    ("mizzen_cache_lookups_total", "counter", "Cache lookups; shared: the request waited for an equal one.",
+     lambda of: ValuesByLabel("result", (("hit", of.hits), ("shared", of.shared), ("miss", of.misses)))),
+    ("mizzen_cache_evictions_total", "counter", "Answers evicted from a cache.", lambda of: of.evicted),
+    ("mizzen_cache_entries", "gauge", "Answers in a cache.", lambda of: of.entries),
+    ("mizzen_cache_bytes", "gauge", "Bytes of the answers in a cache, including overhead.", lambda of: of.bytes),
+)  # fmt: skip
+_FEEDBACK: tuple[MetricDefinition[RewardCounts], ...] = (
+    ("mizzen_feedback_total", "counter", "Feedback that counted, by the child that a node chose.",
+     lambda of: of.count),
+    ("mizzen_feedback_reward_sum", "counter", "Sum of the rewards of that feedback.", lambda of: of.sum),
+)  # fmt: skip
+_ACCURACY: tuple[MetricDefinition[AccuracyCounts], ...] = (
+    ("mizzen_feedback_accuracy_sum", "counter", "Sum of the accuracy of answers, by feedback with the truth.",
+     lambda of: of.sum),
+    ("mizzen_feedback_accuracy_count", "counter", "Number of answers with an accuracy.", lambda of: of.count),
+)  # fmt: skip
+_TRACES: tuple[MetricDefinition[TraceCounts], ...] = (
+    ("mizzen_traces_sent_total", "counter", "Requests whose spans a collector accepted.", lambda of: of.sent),
+    ("mizzen_traces_lost_total", "counter", "Requests whose spans no collector accepted.", lambda of: of.lost),
+)  # fmt: skip
+_PROCESSES: tuple[MetricDefinition[Counts], ...] = (
+    ("process_cpu_seconds_total", "counter", "CPU time of the gateway.", lambda of: of.cpu_seconds),
+    ("process_resident_memory_bytes", "gauge", "Resident memory of the gateway.", lambda of: of.resident_bytes),
+    ("process_start_time_seconds", "gauge", "Start time of the gateway, in seconds since 1970.",
+     lambda of: of.start),
+)  # fmt: skip

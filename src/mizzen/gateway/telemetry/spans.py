@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mizzen.gateway.request import url_paths
-from mizzen.gateway.request.grpc_status import BY_HTTP, Status
+from mizzen.gateway.request.grpc_status import BY_HTTP, GrpcStatus
 from mizzen.gateway.request.trace_context import Attempt
 from mizzen.gateway.telemetry.counters import GONE
 from mizzen.gateway.telemetry.trace_recording import TracedRequest
@@ -104,7 +104,7 @@ def _http_attributes(of: TracedRequest, scheme: str) -> dict[str, Value]:
 
 def _rpc_attributes(of: TracedRequest) -> dict[str, Value]:
     service, _, method = of.head.path[1:].decode("latin-1").rpartition("/")
-    status = Status.OK if of.code == 200 else BY_HTTP.get(of.code, Status.UNKNOWN)
+    status = GrpcStatus.OK if of.code == 200 else BY_HTTP.get(of.code, GrpcStatus.UNKNOWN)
     return {
         "rpc.system": "grpc",
         "rpc.service": service,

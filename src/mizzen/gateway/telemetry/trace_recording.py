@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 from mizzen.gateway.request.head import RequestHead
@@ -43,30 +44,24 @@ class TracedRequest(NamedTuple):
     served: tuple[str, str, str] | None
 
 
+@dataclass(slots=True, eq=False)
 class Tracer:
-    def __init__(
-        self,
-        put: Callable[[TracedRequest], None],
-        share: float,
-        *,
-        rng: random.Random,
-        clock: Callable[[], float],
-        wall: Callable[[], float],
-    ) -> None:
-        """`put` receives finished requests. `share`: of requests without a `traceparent`."""
-        self._put = put
-        self._share = share
-        self._rng = rng
-        self._clock = clock
-        self._wall = wall
+    put: Callable[[TracedRequest], None]
+    """Receives finished requests."""
+    share: float
+    """Of requests without a `traceparent`."""
+    _: KW_ONLY
+    rng: random.Random
+    clock: Callable[[], float]
+    wall: Callable[[], float]
 
     def start(self, head: RequestHead) -> RequestHead:
         """Returns the head of a request to a model, with a recording if it is traced."""
         trace = head.trace
         if trace is None:
-            if self._rng.random() >= self._share:
+            if self.rng.random() >= self.share:
                 return head
-            recording = Recording(self.start_attempts, self._rng.randbytes(16), self._rng.randbytes(8), b"")
+            recording = Recording(self.start_attempts, self.rng.randbytes(16), self.rng.randbytes(8), b"")
             state = ""
         elif trace.sampled and trace.recording is None:
             recording = self._start_recording(trace)
@@ -79,11 +74,11 @@ class Tracer:
         self, recorded: Iterable[tuple[Recording, float]], server: str, pid: int, batch: int
     ) -> list[Attempt]:
         """Records that a batch of `batch` calls is sent. `recorded`: its traced requests, and when they began."""
-        now, new = self._clock(), self._rng.randbytes
+        now, new = self.clock(), self.rng.randbytes
         attempts: list[Attempt] = []
         contexts: list[Context] = []
         for of, began in recorded:
-            attempt = Attempt(new(8), new(8), of.attempts[-1].ended or now if of.attempts else began, now, self._clock)
+            attempt = Attempt(new(8), new(8), of.attempts[-1].ended or now if of.attempts else began, now, self.clock)
             attempt.server, attempt.pid, attempt.batch = server, pid, batch
             of.attempts.append(attempt)
             attempts.append(attempt)
@@ -104,11 +99,9 @@ class Tracer:
         recording = trace.recording or self._start_recording(trace)
         # Thousands may wait for export: keep nothing whose length a refused caller can choose.
         head = head._replace(path=head.path[:MAX_PATH], timeout_ms=None, header_length=None)
-        self._put(
-            TracedRequest(recording, head, request_id, code, began, now, self._wall(), bytes_in, bytes_out, served)
-        )
+        self.put(TracedRequest(recording, head, request_id, code, began, now, self.wall(), bytes_in, bytes_out, served))
 
     def _start_recording(self, trace: Trace) -> Recording:
         return Recording(
-            self.start_attempts, bytes.fromhex(trace.id), self._rng.randbytes(8), bytes.fromhex(trace.parent[36:52])
+            self.start_attempts, bytes.fromhex(trace.id), self.rng.randbytes(8), bytes.fromhex(trace.parent[36:52])
         )

@@ -8,7 +8,7 @@ per row; here it is a request with any number of rows, so the average batch size
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mizzen.gateway.queueing.call import EXPIRED, FAILED, LOST, OK, UNAVAILABLE
@@ -16,7 +16,7 @@ from mizzen.gateway.telemetry.counters import GONE
 from mizzen.gateway.telemetry.metrics import IsVisible
 from mizzen.protocol import prometheus_text
 from mizzen.protocol.gateway_files.counts import Counts, RequestCounts, ServerCounts
-from mizzen.protocol.prometheus_text import Labels, MetricFamily, Sample
+from mizzen.protocol.prometheus_text import Labels, MetricDefinition, ValuesByLabel, build_families
 
 REASONS = {UNAVAILABLE: "REJECTED", EXPIRED: "REJECTED", GONE: "CANCELED", FAILED: "BACKEND", LOST: "BACKEND"}
 OTHER = "OTHER"
@@ -61,40 +61,43 @@ class _Sums:
             self.misses += of.cache.misses + of.cache.shared
 
 
-_COUNTERS: tuple[tuple[str, str, Callable[[_Sums], int]], ...] = (
-    ("nv_inference_request_success", "Number of successful inference requests.", lambda of: of.succeeded),
-    ("nv_inference_count", "Number of inferences performed, without those from the cache.", lambda of: of.inferences),
-    ("nv_inference_exec_count", "Number of model executions, each for a batch.", lambda of: of.batches),
-    (
-        "nv_inference_request_duration_us",
-        "Cumulative duration of successful inference requests, in microseconds.",
-        lambda of: _microseconds(of.succeeded_seconds),
-    ),
-    (
-        "nv_inference_queue_duration_us",
-        "Cumulative time that inference requests were queued, in microseconds.",
-        lambda of: _microseconds(of.waited),
-    ),
-    (
-        "nv_inference_compute_input_duration_us",
-        "Cumulative time for the inputs of inference requests, in microseconds.",
-        lambda of: _microseconds(of.read),
-    ),
-    (
-        "nv_inference_compute_infer_duration_us",
-        "Cumulative time of inference requests in the model, in microseconds.",
-        lambda of: _microseconds(of.computed),
-    ),
-    (
-        "nv_inference_compute_output_duration_us",
-        "Cumulative time for the outputs of inference requests, in microseconds.",
-        lambda of: _microseconds(of.written),
-    ),
+def _microseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1e6))
+
+
+_METRICS: tuple[MetricDefinition[_Sums], ...] = (
+    ("nv_inference_request_success", "counter", "Number of successful inference requests.",
+     lambda of: of.succeeded),
+    ("nv_inference_count", "counter", "Number of inferences performed, without those from the cache.",
+     lambda of: of.inferences),
+    ("nv_inference_exec_count", "counter", "Number of model executions, each for a batch.", lambda of: of.batches),
+    ("nv_inference_request_duration_us", "counter",
+     "Cumulative duration of successful inference requests, in microseconds.",
+     lambda of: _microseconds(of.succeeded_seconds)),
+    ("nv_inference_queue_duration_us", "counter",
+     "Cumulative time that inference requests were queued, in microseconds.", lambda of: _microseconds(of.waited)),
+    ("nv_inference_compute_input_duration_us", "counter",
+     "Cumulative time for the inputs of inference requests, in microseconds.", lambda of: _microseconds(of.read)),
+    ("nv_inference_compute_infer_duration_us", "counter",
+     "Cumulative time of inference requests in the model, in microseconds.", lambda of: _microseconds(of.computed)),
+    ("nv_inference_compute_output_duration_us", "counter",
+     "Cumulative time for the outputs of inference requests, in microseconds.",
+     lambda of: _microseconds(of.written)),
+    ("nv_inference_request_failure", "counter", "Number of failed inference requests.",
+     lambda of: ValuesByLabel("reason", of.failed.items())),
+    ("nv_inference_pending_request_count", "gauge", "Number of requests that wait for their execution.",
+     lambda of: of.pending),
+)  # fmt: skip
+_CACHE_METRICS: tuple[MetricDefinition[_Sums], ...] = (
+    ("nv_cache_num_hits_per_model", "counter", "Number of response cache hits.", lambda of: of.hits or 0),
+    ("nv_cache_num_misses_per_model", "counter", "Number of response cache misses.", lambda of: of.misses),
 )
 
 
 def render(gateways: Sequence[Counts], is_visible: IsVisible) -> bytes:
-    return prometheus_text.render(_families(_sum_by_version(gateways, is_visible)))
+    rows = _sum_by_version(gateways, is_visible)
+    cached = [(labels, of) for labels, of in rows if of.hits is not None]
+    return prometheus_text.render((*build_families(_METRICS, rows), *build_families(_CACHE_METRICS, cached)))
 
 
 def _sum_by_version(gateways: Sequence[Counts], is_visible: IsVisible) -> list[tuple[Labels, _Sums]]:
@@ -111,30 +114,6 @@ def _sum_by_version(gateways: Sequence[Counts], is_visible: IsVisible) -> list[t
     return sorted(sums.items(), key=lambda item: item[0])
 
 
-def _families(rows: Sequence[tuple[Labels, _Sums]]) -> Iterable[MetricFamily]:
-    for name, help_, value in _COUNTERS:
-        yield MetricFamily(name, "counter", help_, [Sample(name, labels, value(of)) for labels, of in rows])
-    name = "nv_inference_request_failure"
-    failed = [
-        Sample(name, (*labels, ("reason", reason)), count) for labels, of in rows for reason, count in of.failed.items()
-    ]
-    yield MetricFamily(name, "counter", "Number of failed inference requests.", failed)
-    name = "nv_inference_pending_request_count"
-    pending = [Sample(name, labels, of.pending) for labels, of in rows]
-    yield MetricFamily(name, "gauge", "Number of requests that wait for their execution.", pending)
-    cached = [(labels, of.hits, of.misses) for labels, of in rows if of.hits is not None]
-    name = "nv_cache_num_hits_per_model"
-    hits = [Sample(name, labels, count) for labels, count, _ in cached]
-    yield MetricFamily(name, "counter", "Number of response cache hits.", hits)
-    name = "nv_cache_num_misses_per_model"
-    misses = [Sample(name, labels, count) for labels, _, count in cached]
-    yield MetricFamily(name, "counter", "Number of response cache misses.", misses)
-
-
 def _labels(of: Counts, model: str, version: str, namespace: str) -> Labels:
     """Adds namespace and gateway, which Triton lacks: queries made for Triton ignore unknown labels."""
     return ("model", model), ("version", version), ("namespace", namespace), ("gateway", of.gateway)
-
-
-def _microseconds(seconds: float) -> int:
-    return max(0, round(seconds * 1e6))

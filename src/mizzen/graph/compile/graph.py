@@ -1,4 +1,4 @@
-"""Compiles an MLGraph into a Graph: its nodes in order, what each calls, and the Services they need. Pure.
+"""Compiles an MLGraph into a CompiledGraph: its nodes in order, what each calls, and the Services they need. Pure.
 
 Served models and graphs are called by inference name, which a gateway looks up in the same Table. Containers and
 external services are called over HTTP. Each is one Service, however many nodes call it. The exception is Seldon's
@@ -18,7 +18,18 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from mizzen.graph.compile.plans import addresses_of, constants_of, record_limits_of
-from mizzen.graph.table_types import Callee, Graph, InputTensor, Merging, Node, Plan, Policy, Route, Routing, Service
+from mizzen.graph.table_types import (
+    Callee,
+    CompiledGraph,
+    GraphInput,
+    Merging,
+    Node,
+    Plan,
+    Policy,
+    Route,
+    Routing,
+    Service,
+)
 from mizzen.kinds.graph import callees as graph_callees
 from mizzen.kinds.graph.callees import GraphContainer, Role
 from mizzen.kinds.graph.nodes import Ensemble, GraphNode
@@ -61,7 +72,7 @@ def route_of(graph: Resource, workloads: Mapping[Ref, Resource]) -> tuple[Route,
     named = {unit: workloads.get(Ref("Workload", name, namespace)) for unit, name in serving.workloads.items()}
     found = {unit: workload for unit, workload in named.items() if workload is not None}
     protocols = {
-        address: spoken for address, said in serving.protocols.items() if (spoken := _parse_protocol(said)) is not None
+        address: spoken for address, name in serving.protocols.items() if (spoken := _parse_protocol(name)) is not None
     }
     try:
         compiled, services = compile_graph(graph, spec, found, generation=serving.generation, protocols=protocols)
@@ -77,7 +88,7 @@ def route_of(graph: Resource, workloads: Mapping[Ref, Resource]) -> tuple[Route,
     return Route(namespace=namespace, name=name, version=version, plan=plan, versions={version: plan}), services
 
 
-def _unreachable_nodes(compiled: Graph, graph: Resource) -> dict[str, str]:
+def _unreachable_nodes(compiled: CompiledGraph, graph: Resource) -> dict[str, str]:
     """Return why nodes are unreachable. Only services and containers: gateways cannot know before they call them."""
     status = MLGraphStatus.of(graph)
     if status.observed_generation != compiled.generation:  # the node statuses describe another spec
@@ -107,16 +118,16 @@ def compile_graph(
     *,
     generation: int | None = None,
     protocols: Mapping[str, WireProtocol] | None = None,
-) -> tuple[Graph, tuple[Service, ...]]:
+) -> tuple[CompiledGraph, tuple[Service, ...]]:
     """Compile a graph. `workloads`: the Workload of each running container, by its name in `containers_of`.
     `generation`: of the spec; default: that of the graph. `protocols`: detected protocols of services, by address."""
     compiler = _Compiler(graph, spec, workloads, protocols or {})
-    compiled = Graph(
+    compiled = CompiledGraph(
         uid=graph.meta.uid,
         generation=graph.meta.generation if generation is None else generation,
         nodes=tuple(map(compiler.compile_node, spec.nodes_in_order())),
         timeout_ms=spec.timeout_ms,
-        inputs=tuple(InputTensor(name=one.name, datatype=one.datatype, shape=one.shape) for one in spec.inputs),
+        inputs=tuple(GraphInput(name=one.name, datatype=one.datatype, shape=one.shape) for one in spec.inputs),
         headers=tuple(dict.fromkeys(header.lower() for header in spec.headers)),
     )
     return compiled, tuple(compiler.services[id_] for id_ in sorted(compiler.services))
@@ -250,14 +261,14 @@ class _Compiler:
             shadows=tuple(self._places[name] for name in names if name in split.shadow),
         )
 
-    def _callee_of(self, call: graph_callees.Callee) -> Callee:
+    def _callee_of(self, call: graph_callees.DeclaredCall) -> Callee:
         if call.served is not None:
             return Callee(name=call.served.name, version=call.served.version or call.served.alias)
         service = self._external_service(call) if call.address else self._container_service(call)
         self.services[service.id] = service
         return Callee(service=service.id)
 
-    def _container_service(self, call: graph_callees.Callee) -> Service:
+    def _container_service(self, call: graph_callees.DeclaredCall) -> Service:
         """Return the Service of a container of the graph."""
         meta, container = self._graph.meta, self._containers[call.container]
         workload = self._workloads.get(call.container)
@@ -272,7 +283,7 @@ class _Compiler:
             missing="" if there else container.missing or f"container '{container.container.name}' is not started yet",
         )
 
-    def _external_service(self, call: graph_callees.Callee) -> Service:
+    def _external_service(self, call: graph_callees.DeclaredCall) -> Service:
         """Return the Service of an external address."""
         address = addresses.parse(call.address)
         protocol: WireProtocol = call.protocol or self._protocols.get(call.address, "v2")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from mizzen.errors import Invalid
 from mizzen.graph.table_types import ConstantOutput, RecordLimits
 from mizzen.kinds.parts import tensors
-from mizzen.kinds.parts.tensors import Tensor
+from mizzen.kinds.parts.tensors import TensorValue
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import Feedback
 from mizzen.kinds.text import durations
@@ -30,7 +30,7 @@ def addresses_of(workload: Resource) -> tuple[str, ...]:
 
 
 def constants_of(
-    answer: Iterable[Tensor] | None, shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES
+    answer: Iterable[TensorValue] | None, shapes: Mapping[str, tuple[int, ...]] = NO_SHAPES
 ) -> tuple[ConstantOutput, ...]:
     """Return a default answer. Its row is repeated if the output has one row per request row, or has no known shape."""
     return tuple(

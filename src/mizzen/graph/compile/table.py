@@ -65,22 +65,19 @@ def compile_table(
         if spec is None:
             continue
         # A plan without servers is empty; a gateway answers it with 503: the name exists, but has no server.
-        default, kept = (
-            constants_of(spec.default_output, _output_shapes(spec, status)),
-            record_limits_of(resource, spec.feedback),
-        )
-        nobody = Plan(servers=(), default=default, kept=kept)
+        default = constants_of(spec.default_output, _output_shapes(spec, status))
+        empty = Plan(servers=(), default=default, kept=record_limits_of(resource, spec.feedback))
         if version is None:
             about = status.target_version or spec.target_version or ""
-            starting[name] = _build_route(name, about, {about: nobody}, model=spec.model_name)
+            starting[name] = _build_route(name, about, {about: empty}, model=spec.model_name)
             continue
         workload = status.serving_workload or workload_name(resource.meta.name, version)
         server = _server_of(resource, spec, status, by_ref.get(Ref("Workload", workload, name[0])))
-        own = nobody
+        own = empty
         if server is not None:
             servers.append(server)
             if server.addresses or server.wakes:
-                own = structs.replace(nobody, servers=(server.id,))
+                own = structs.replace(empty, servers=(server.id,))
             # else there is no replica to wait for; another server of the version may have one
         if own.servers or own.default:
             of_model = plans[name[0], spec.model_name]

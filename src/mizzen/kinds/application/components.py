@@ -18,10 +18,10 @@ from mizzen.kinds.application.training import (
     TrainingTaskProperties,
 )
 from mizzen.kinds.application.traits import Trait
-from mizzen.kinds.parts import typed_properties
-from mizzen.kinds.parts.typed_properties import ModuleType, TypedPart, repeat_faults
+from mizzen.kinds.parts import typed_properties, uniqueness
+from mizzen.kinds.parts.typed_properties import ModuleType, TypedPart
 from mizzen.kinds.schema.findings import Context, Finding
-from mizzen.kinds.schema.resource import name_fault
+from mizzen.kinds.schema.resource import name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
 
 Family = Literal["training", "serving", "terraform", "helm"]
@@ -79,11 +79,8 @@ class Component(TypedPart):
         return known.family if known else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.name, f"{at}.name")
-        if fault:
-            yield fault
-        places = [(f"{at}.traits[{index}].name", one.name) for index, one in enumerate(self.traits)]
-        yield from repeat_faults(places, "trait")
+        yield from name_faults(self.name, f"{at}.name")
+        yield from uniqueness.name_faults(self.traits, f"{at}.traits", "trait")
         yield from self._infrastructure_faults(at)
         if self.module is not None and self.family == "terraform":
             return  # only the module knows its variables

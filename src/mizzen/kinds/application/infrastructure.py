@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import Context, Finding
-from mizzen.kinds.schema.resource import Part, name_fault
+from mizzen.kinds.schema.resource import Part, name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
+from mizzen.kinds.text.names import BucketName
 
-_BUCKET = re.compile(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]")
 _CHARTS_WITHOUT_REPO = ("oci://", "http://", "https://", "/", "./", "../")
-
-
-def _bucket(name: str) -> str:
-    if not _BUCKET.fullmatch(name):
-        raise ValueError(
-            f"{name[:100]!r} is not a bucket name; expected 3 to 63 lower-case letters, digits, '-' and '.', with a "
-            "letter or digit at both ends"
-        )
-    return name
 
 
 class ClusterProperties(Part):
@@ -62,7 +52,7 @@ class BucketProperties(Part):
     """A bucket for objects. With `local`, it is a folder of the plane."""
 
     provider: Literal["alibaba", "aws", "local"] = Field(description="The provider.")
-    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="The name of the bucket at the provider.")
+    bucket: BucketName = Field(description="The name of the bucket at the provider.")
     region: str | None = Field(None, description="The region of the provider.")
 
 
@@ -84,6 +74,5 @@ class ChartProperties(Part):
         addressed = self.chart.startswith(_CHARTS_WITHOUT_REPO) or not context.was_read(at, "chart")
         if not self.repo and not addressed:
             yield Fault(f"{at}.repo", "required, since the chart is neither a URL nor a path")
-        fault = name_fault(self.namespace, f"{at}.namespace") if self.namespace is not None else None
-        if fault:
-            yield fault
+        if self.namespace is not None:
+            yield from name_faults(self.namespace, f"{at}.namespace")

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.version_reference import WrittenVersionRef
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.pods import PodTemplate, unrunnable_images
-from mizzen.kinds.parts.typed_properties import repeat_faults
 from mizzen.kinds.schema.findings import Context, Finding, Warn
-from mizzen.kinds.schema.resource import Part, Present, name_fault
+from mizzen.kinds.schema.resource import Part, Present, name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.serving import AutoScale, Batching, Layer
 from mizzen.kinds.text import durations
@@ -23,7 +22,7 @@ from mizzen.kinds.text.quantities import Gpu, gpu_warning
 WHOLE = 100
 
 
-class Scale(AutoScale):
+class PredictorScale(AutoScale):
     """Scales replicas with the requests in flight."""
 
     metrics: Annotated[tuple[dict[str, Any], ...], MaxItems(1000)] = Field(
@@ -59,7 +58,7 @@ class Predictor(Part):
     graph: GraphRef | None = Field(None, description="The model by its files, in place of `modelVersion`.")
     replicas: int = Field(1, ge=0, description="The number of replicas; with `autoScale`, the initial number.")
     traffic_percentage: int | None = Field(None, ge=0, le=WHOLE, description="Its percentage of the requests.")
-    auto_scale: Annotated[Scale | None, Present] = Field(
+    auto_scale: Annotated[PredictorScale | None, Present] = Field(
         None, description="Scale the number of replicas with the requests in flight."
     )
     batching: Annotated[Batching | None, Present] = Field(None, description="The batching of requests.")
@@ -71,9 +70,7 @@ class Predictor(Part):
     shadow: bool = Field(False, description="Receives copies of requests; its responses are dropped.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.name, f"{at}.name")
-        if fault:
-            yield fault
+        yield from name_faults(self.name, f"{at}.name")
         if (self.model_version is None) == (self.graph is None) and context.was_read(at, "modelVersion", "graph"):
             yield Fault(
                 f"{at}.modelVersion",
@@ -112,8 +109,7 @@ class ServingProperties(Part):
     custom_routing: CustomRouting | None = Field(None, description="Takes over another component's requests by header.")
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        places = [(f"{at}.predictors[{index}].name", one.name) for index, one in enumerate(self.predictors)]
-        yield from repeat_faults(places, "predictor")
+        yield from uniqueness.name_faults(self.predictors, f"{at}.predictors", "predictor")
         yield from _share_faults(self.predictors, f"{at}.predictors", context)
         for index, one in enumerate(self.predictors):
             automatic = one.batching is not None and one.batching.batch_size == "auto"
@@ -126,14 +122,6 @@ class ServingProperties(Part):
             if predictor.template:
                 place = f"{at}.predictors[{index}].template.spec"
                 yield from unrunnable_images(predictor.template.spec, place, context, so)
-
-
-def predictor_shares(properties: ServingProperties) -> dict[str, Fraction]:
-    """The exact share of requests of each predictor; they add up to 1. Shadows have none."""
-    answering = [one for one in properties.predictors if not one.shadow]
-    if all(one.traffic_percentage is None for one in answering):
-        return {one.name: Fraction(1, len(answering)) for one in answering}
-    return {one.name: Fraction(one.traffic_percentage or 0, WHOLE) for one in answering}
 
 
 def _share_faults(predictors: Sequence[Predictor], at: str, context: Context) -> Iterator[Fault]:

@@ -25,7 +25,7 @@ from mizzen.kinds.application.workflow import (
     order_findings,
     positions_of,
 )
-from mizzen.kinds.parts.typed_properties import repeat_faults
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.schema.findings import Context, Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Part, Spec, Status
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -53,11 +53,8 @@ class ApplicationSpec(Spec):
         return positions_of(self.workflow.steps, f"{at}.workflow.steps") if self.workflow else ()
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        places = [(f"{at}.components[{index}].name", one.name) for index, one in enumerate(self.components)]
-        yield from repeat_faults(places, "component")
-        yield from repeat_faults(
-            [(f"{at}.policies[{index}].name", one.name) for index, one in enumerate(self.policies)], "policy"
-        )
+        yield from uniqueness.name_faults(self.components, f"{at}.components", "component")
+        yield from uniqueness.name_faults(self.policies, f"{at}.policies", "policy")
         yield from _component_order(self, at)
         steps = self.step_positions(at)
         if steps:

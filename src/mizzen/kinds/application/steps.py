@@ -14,7 +14,7 @@ from mizzen.kinds.application.version_reference import WrittenVersionRef
 from mizzen.kinds.parts.datasets import Dataset
 from mizzen.kinds.parts.typed_properties import ModuleType, NoProperties, TypedPart
 from mizzen.kinds.schema.findings import Context, Finding, Warn
-from mizzen.kinds.schema.resource import Part, name_fault
+from mizzen.kinds.schema.resource import Part, name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.durations import Duration
 
@@ -148,9 +148,7 @@ class SubStep(TypedPart):
         return named if isinstance(named, str) else None
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.name, f"{at}.name")
-        if fault:
-            yield fault
+        yield from name_faults(self.name, f"{at}.name")
         if self.type == GROUP and not isinstance(self, WorkflowStep):
             yield Fault(f"{at}.type", "a group within a group is not allowed")
         yield from super().check(at, context)

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.version_reference import WrittenVersionRef
-from mizzen.kinds.parts import env
-from mizzen.kinds.parts.datasets import Dataset
-from mizzen.kinds.parts.env import EnvVar
 from mizzen.kinds.parts.pods import image_warning, unrunnable_images
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.text.frameworks import Framework, framework_warning
-from mizzen.kinds.text.quantities import Gpu, Resources, gpu_warning
-from mizzen.kinds.training import ReplicaSpec, RestartPolicy, Retention, has_no_templates, map_faults
+from mizzen.kinds.text.quantities import gpu_warning
+from mizzen.kinds.training import ReplicaSpec, TrainingSettings, has_no_templates, map_faults
 
 
 class ComponentReplicas(ReplicaSpec):
@@ -29,7 +26,7 @@ class ComponentReplicas(ReplicaSpec):
         yield from gpu_warning(self.gpu, f"{at}.gpu", context)
 
 
-class TrainingProperties(Part):
+class TrainingProperties(TrainingSettings):
     """The properties that all training components share."""
 
     runnable: ClassVar[str] = "command, or templates of the replicas"
@@ -41,45 +38,13 @@ class TrainingProperties(Part):
     command: Annotated[tuple[str, ...], MaxItems(1000)] = Field(
         (), description="The command of each replica, in place of that of its image."
     )
-    env: Annotated[tuple[EnvVar, ...], MaxItems(256)] = Field(
-        (), description="Environment variables: values, or references to secrets."
-    )
-    dataset: Dataset | None = Field(None, description="The data to download before the command starts.")
-    hyperparameters: Annotated[dict[str, Any], MaxItems(10_000)] = Field(
-        default_factory=dict, description="Hyperparameters, passed to the code as JSON."
-    )
-    success_policy: Literal["Chief", "AllWorkers"] = Field(
-        "Chief",
-        description="`Chief`: the job succeeds with its chief, or worker 0 if it has none; `AllWorkers`: with all "
-        "workers.",
-    )
-    restart_policy: RestartPolicy = Field("Never", description="The restart policy of replica types without their own.")
-    backoff_limit: int = Field(6, ge=0, description="The number of restarts after which the job fails.")
-    clean_pod_policy: Literal["Running", "All", "None"] = Field(
-        "Running",
-        description="At the end of the job: `Running` stops the replicas that still run, `All` removes all, `None` "
-        "leaves all.",
-    )
-    ttl_seconds_after_finished: int | None = Field(
-        None, ge=0, description="Delete the job this long after it ends; checkpoints are kept. Default: never."
-    )
-    active_deadline_seconds: int | None = Field(
-        None, ge=1, description="The running time, restarts included, after which the job fails."
-    )
-    gpu: Gpu | None = Field(
-        None, description="The GPUs of each replica: a share of one, such as 0.5, or a number of whole GPUs."
-    )
-    resources: Resources | None = Field(None, description="The resources of each replica.")
-    priority: int = Field(0, ge=-1000, le=1000, description="Jobs with higher priority start first if not all fit.")
-    retention: Retention | None = Field(None, description="What to keep after the job ends. Default: everything.")
 
     def replica_map(self) -> tuple[str, Mapping[str, ComponentReplicas]]:
         """The name of the field that declares the replicas, and the replicas by type."""
         raise NotImplementedError
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from gpu_warning(self.gpu, f"{at}.gpu", context)
-        yield from env.repeat_faults(self.env, f"{at}.env")
+        yield from super().check(at, context)
         if self.model_version is not None and self.model_version.alias is not None:
             yield Fault(f"{at}.modelVersion", "a new version needs a version, not an alias")
         field, replicas = self.replica_map()

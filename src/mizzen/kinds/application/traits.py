@@ -11,38 +11,25 @@ from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.schema.size_limits import MaxItems
 
 
-class MetricsProperties(Part):
+class ExportProperties(Part):
     endpoint: str | None = Field(
-        None,
-        description="Where to send metrics. Default: the endpoint that the plane is configured with; without one, "
-        "they stay local.",
+        None, description="Where to send them. Default: as in the plane's settings; without one, they stay local."
     )
     labels: Annotated[dict[str, str], MaxItems(256)] = Field(
-        default_factory=dict, description="Labels to add to every sample."
-    )
-
-
-class LoggingProperties(Part):
-    endpoint: str | None = Field(
-        None,
-        description="Where to send logs. Default: the endpoint that the plane is configured with; without one, they "
-        "stay local.",
-    )
-    labels: Annotated[dict[str, str], MaxItems(256)] = Field(
-        default_factory=dict, description="Labels to add to every line."
+        default_factory=dict, description="Labels to add to every sample or line."
     )
 
 
 TYPES: tuple[ModuleType, ...] = (
-    ModuleType("metrics", MetricsProperties, "Exports the component's metrics."),
-    ModuleType("logging", LoggingProperties, "Sends the component's logs to a sink."),
+    ModuleType("metrics", ExportProperties, "Exports the component's metrics."),
+    ModuleType("logging", ExportProperties, "Sends the component's logs to a sink."),
     ModuleType(
         "arms-metrics",
-        MetricsProperties,
+        ExportProperties,
         "Exports the component's metrics to ARMS; local while no endpoint is configured.",
     ),
     ModuleType(
-        "arms-logging", LoggingProperties, "Sends the component's logs to ARMS; local while no endpoint is configured."
+        "arms-logging", ExportProperties, "Sends the component's logs to ARMS; local while no endpoint is configured."
     ),
 )
 

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import Context, Finding
-from mizzen.kinds.schema.resource import Part, name_fault
+from mizzen.kinds.schema.resource import Part, name_faults
 from mizzen.kinds.text import references
 from mizzen.kinds.text.versions import Version
 
@@ -48,9 +48,7 @@ class VersionRef(Part):
         return self.model_name, self.version
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.model_name, f"{at}.modelName")
-        if fault:
-            yield fault
+        yield from name_faults(self.model_name, f"{at}.modelName")
         if self.version is not None and self.alias is not None:
             yield Fault(at, "may have a version or an alias, not both")
 

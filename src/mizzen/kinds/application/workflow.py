@@ -11,7 +11,7 @@ from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.application.steps import SubStep, WorkflowStep
-from mizzen.kinds.parts.typed_properties import repeat_faults
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.schema.findings import Finding, Warn, suggestion
 from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -67,13 +67,13 @@ def positions_of(steps: Iterable[WorkflowStep], at: str) -> tuple[StepPosition, 
 
 def order_findings(steps: tuple[StepPosition, ...], mode: Mode) -> Iterator[Finding]:
     """Repeated names, and dependencies and inputs that do not exist, come too late or form a cycle."""
-    yield from repeat_faults([(f"{one.path}.name", one.step.name) for one in steps], "step")
+    yield from uniqueness.path_faults([(f"{one.path}.name", one.step.name) for one in steps], "step")
     outputs = [
         (f"{one.path}.outputs[{index}].name", output.name, one)
         for one in steps
         for index, output in enumerate(one.step.outputs)
     ]
-    yield from repeat_faults([(path, name) for path, name, _ in outputs], "output")
+    yield from uniqueness.path_faults([(path, name) for path, name, _ in outputs], "output")
     by_name = addresses(steps)
     edges = _edges_of_groups(steps)
     for wait in _waits(steps, by_name, {name: one for _, name, one in outputs}):

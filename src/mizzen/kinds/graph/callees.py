@@ -14,7 +14,7 @@ from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.spec import MLGraphSpec
 from mizzen.kinds.parts.pods import Container, PodSpec
 from mizzen.kinds.text import references
-from mizzen.kinds.text.references import Reference
+from mizzen.kinds.text.references import ModelReference
 from mizzen.kinds.workload import WireProtocol
 
 Role = Literal["merge", "implementation", "route"]
@@ -22,14 +22,14 @@ NOT_RUN = "is not run by this release"
 
 
 @dataclass(frozen=True, slots=True)
-class Callee:
+class DeclaredCall:
     """One call of a node: exactly one of `container`, `served`, `address` and `lacking` is set."""
 
     node: str
     role: Role
     container: str = ""
     """Its name in `containers_of`."""
-    served: Reference | None = None
+    served: ModelReference | None = None
     address: str = ""
     """As written: `addresses.parse` reads it."""
     protocol: WireProtocol | None = None
@@ -67,7 +67,7 @@ class GraphContainer:
         return f"container '{self.container.name}' has no command to run"
 
 
-def calls_of(spec: MLGraphSpec) -> dict[str, tuple[Callee, ...]]:
+def calls_of(spec: MLGraphSpec) -> dict[str, tuple[DeclaredCall, ...]]:
     """The calls of each node, in the order of `dag`: merge, then implementation, then route."""
     there = {container.name for pod in spec.pods() for container in pod.spec.containers}
     return {node.name: tuple(_calls(node, there)) for node in spec.dag}
@@ -108,38 +108,38 @@ def explain_unsupported(node: GraphNode) -> str:
     return ""
 
 
-def _calls(node: GraphNode, there: set[str]) -> Iterator[Callee]:
-    said = _implementations_of(node)
+def _calls(node: GraphNode, there: set[str]) -> Iterator[DeclaredCall]:
+    implementations = _implementations_of(node)
     # Without dependencies there is nothing to merge, so its merge is not called.
-    if "merge" in said and node.dependencies:
-        yield _call(node, "merge", said["merge"])
-    if "implementation" in said:
-        yield _call(node, "implementation", said["implementation"])
+    if "merge" in implementations and node.dependencies:
+        yield _call(node, "merge", implementations["merge"])
+    if "implementation" in implementations:
+        yield _call(node, "implementation", implementations["implementation"])
     elif (own := node.container(there)) is not None:
-        yield Callee(node.name, "implementation", container=own)
-    if "route" in said:
-        yield _call(node, "route", said["route"])
+        yield DeclaredCall(node.name, "implementation", container=own)
+    if "route" in implementations:
+        yield _call(node, "route", implementations["route"])
 
 
-def _call(node: GraphNode, role: Role, said: Implementation) -> Callee:
-    call = Callee(node.name, role, protocol=said.protocol)
-    if said.container is not None:
-        return replace(call, container=said.container)
-    if said.served is not None:
-        return replace(call, served=references.parse(said.served))
-    if said.service is not None:
-        return replace(call, address=said.service)
-    if said.inline is not None and said.inline.podspec is not None:
+def _call(node: GraphNode, role: Role, target: Implementation) -> DeclaredCall:
+    call = DeclaredCall(node.name, role, protocol=target.protocol)
+    if target.container is not None:
+        return replace(call, container=target.container)
+    if target.served is not None:
+        return replace(call, served=references.parse(target.served))
+    if target.service is not None:
+        return replace(call, address=target.service)
+    if target.inline is not None and target.inline.podspec is not None:
         return replace(call, container=f"{node.name}.{role}")
-    form = "inline.kfspec" if said.inline is not None else "ref.custom of this kind"
+    form = "inline.kfspec" if target.inline is not None else "ref.custom of this kind"
     where = role if role == "implementation" else f"{role}.implementation"
     return replace(call, lacking=f"{where}.{form} {NOT_RUN}")
 
 
 def _in_place(node: GraphNode) -> Iterator[GraphContainer]:
     """Containers that are defined inline, where they are called."""
-    for role, said in _implementations_of(node).items():
-        inline = said.inline
+    for role, implementation in _implementations_of(node).items():
+        inline = implementation.inline
         if inline is not None and inline.podspec is not None and inline.podspec.containers:
             replicas = 1 if inline.replicas is None else inline.replicas
             yield GraphContainer(f"{node.name}.{role}", _container_of(inline.podspec, node.name), replicas)

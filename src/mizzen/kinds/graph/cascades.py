@@ -70,11 +70,6 @@ class HardExample(Part):
             elif not 0 <= value <= 1:
                 yield Fault(f"{at}.parameters.{name}", f"must be between 0 and 1, not {value:g}")
 
-    @property
-    def settings(self) -> Mapping[str, float]:
-        """Every parameter of the rule, with its default if it is not given."""
-        return {**RULES[self.name], **self.parameters}
-
 
 class Cascade(Part):
     """Call the edge model, and the cloud model for the examples that the rule finds hard."""

@@ -11,8 +11,8 @@ from mizzen.kinds.graph.nodes import Ensemble, GraphNode
 from mizzen.kinds.graph.routes import Exp4, Split
 from mizzen.kinds.graph.structure import GraphStructure
 from mizzen.kinds.graph.topological_order import cycles
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.pods import Container, image_warning
-from mizzen.kinds.parts.typed_properties import repeat_faults
 from mizzen.kinds.schema.findings import Context, Finding, Warn, close_to, suggestion
 
 MOST_RUNS, MOST_RUNS_IN_ALL = 1000, 10_000
@@ -23,7 +23,7 @@ def findings_of(graph: GraphStructure, at: str, context: Context) -> Iterator[Fi
     """The findings that no single part of the graph can make on its own."""
     if not graph.dag:
         yield Fault(f"{at}.dag", "must have at least one node")
-    yield from repeat_faults(((f"{at}.dag[{index}].name", node.name) for index, node in enumerate(graph.dag)), "node")
+    yield from uniqueness.name_faults(graph.dag, f"{at}.dag", "node")
     children = graph.children()
     known = _GraphNames(graph, at, context)
     for index, node in enumerate(graph.dag):
@@ -94,7 +94,7 @@ def _dependencies(place: _NodeContext) -> Iterator[Finding]:
         elif dependency not in names and "" not in names:
             others = tuple(other for other in names if other != name)
             yield Fault(f"{at}[{index}]", f"no node '{dependency}'; {suggestion(dependency, others, 'nodes')}")
-    yield from repeat_faults(((f"{at}[{index}]", on) for index, on in enumerate(place.node.dependencies)), "dependency")
+    yield from uniqueness.word_faults(place.node.dependencies, at)
 
 
 def _cycles(graph: GraphStructure, at: str) -> Iterator[Finding]:
@@ -232,7 +232,7 @@ def _pods(graph: GraphStructure, at: str, containers: Collection[str], context: 
         for pod in graph.pods(at)
         for index, container in enumerate(pod.spec.containers)
     ]
-    yield from repeat_faults(((f"{place}.name", container.name) for place, container in places), "container")
+    yield from uniqueness.path_faults(((f"{place}.name", container.name) for place, container in places), "container")
     for place, container in places:
         yield from _image(place, container, users.get(container.name, ()), context)
 

@@ -18,22 +18,24 @@ from mizzen.kinds.text.references import ReferenceText
 CONTAINER = "Container"
 
 
+PodReplicas = Annotated[
+    int | None,
+    Field(ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."),
+]
+
+
 class CustomPod(Part):
     """A pod with containers that nodes can call."""
 
     spec: PodSpec = Field(description="The pod, as in Kubernetes.")
-    replicas: int | None = Field(
-        None, ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."
-    )
+    replicas: PodReplicas = None
 
 
 class InlinePod(Part):
     """The newer form of an entry of `custom`."""
 
     podspec: PodSpec = Field(description="The pod, as in Kubernetes.")
-    replicas: int | None = Field(
-        None, ge=0, description="The number of replicas. Default: 1. With 0, nodes that call it are not ready."
-    )
+    replicas: PodReplicas = None
 
 
 class InlineImplementation(Part):
@@ -87,8 +89,7 @@ class Implementation(Part):
     )
     svc: AddressText | None = Field(
         None,
-        description="A service: host[:port][/path], with or without http:// or https://. Default port: 80, or 443 "
-        "with https.",
+        description="A service: host[:port][/path], with or without http:// or https://. Default port: 80 or 443.",
     )
     ref: ImplementationReference | None = Field(None, description="The newer form of `kfservice` and `svc`.")
     inline: InlineImplementation | None = Field(None, description="An implementation that is defined here.")

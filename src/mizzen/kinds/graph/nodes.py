@@ -9,10 +9,10 @@ from pydantic import BeforeValidator, Field, FiniteFloat
 
 from mizzen.errors import Fault
 from mizzen.kinds.graph.implementations import Implementation
-from mizzen.kinds.graph.routes import Route
+from mizzen.kinds.graph.routes import NodeRoute
 from mizzen.kinds.parts.one_of import at_most_one, present_fields
 from mizzen.kinds.schema.findings import Context, Finding, Warn
-from mizzen.kinds.schema.resource import Part, Present, name_fault
+from mizzen.kinds.schema.resource import Part, Present, name_faults
 from mizzen.kinds.schema.size_limits import MaxItems
 from mizzen.kinds.serving import CEILING_MS
 
@@ -38,9 +38,7 @@ class Ensemble(Part):
         "mean", description="`mean`: the mean of each element; `vote`: the label with the highest total weight."
     )
     partial: bool | None = Field(
-        None,
-        description="At the deadline, merge the outputs that arrived. Default: true if the graph has a "
-        "`defaultOutput`.",
+        None, description="At the deadline, merge what arrived. Default: true if the graph has a `defaultOutput`."
     )
     threshold: FiniteFloat | None = Field(
         None, description="Return 1 where the mean is at least this value, else 0. Default: return the mean itself."
@@ -61,9 +59,9 @@ class Ensemble(Part):
         if self.implementation is None:
             return
         yield Warn(at, "unknown field 'implementation'; read as merge.implementation")
-        beside = sorted(self.model_fields_set - {"implementation"})
-        if beside:
-            yield Fault(at, f"'implementation' decides how to merge, so {' and '.join(beside)} cannot be set with it")
+        others = sorted(self.model_fields_set - {"implementation"})
+        if others:
+            yield Fault(at, f"'implementation' decides how to merge, so {' and '.join(others)} cannot be set with it")
 
 
 class Merge(Part):
@@ -108,7 +106,7 @@ class GraphNode(Part):
         description="What the node calls. Default: the container in `spec.custom` that has the node's name. Without "
         "one, a node with a route or a merge passes its input through.",
     )
-    route: Annotated[Route | None, Present] = Field(
+    route: Annotated[NodeRoute | None, Present] = Field(
         None, description="Which children receive the output. Default: all."
     )
     merge: Annotated[Merge | None, Present] = Field(
@@ -126,9 +124,7 @@ class GraphNode(Part):
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        fault = name_fault(self.name, f"{at}.name")
-        if fault is not None:
-            yield fault
+        yield from name_faults(self.name, f"{at}.name")
 
     def calls(self) -> Iterator[tuple[str, Implementation]]:
         """Every call that the node declares, with the field that declares it."""

@@ -11,8 +11,8 @@ from pydantic import Field, FiniteFloat
 from mizzen.errors import Fault
 from mizzen.kinds.graph.cascades import Cascade
 from mizzen.kinds.graph.implementations import Implementation
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.one_of import at_most_one, exactly_one, present_fields
-from mizzen.kinds.parts.typed_properties import repeat_faults
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part, Planned, Present
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -30,8 +30,7 @@ class Split(Part):
 
     traffic: Annotated[dict[str, int] | None, MaxItems(1000)] = Field(
         None,
-        description="The percentage of each child: whole numbers that sum to 100. A child not named gets 0. Default: "
-        "an even split.",
+        description="The percentage of each child: whole numbers that sum to 100; others get 0. Default: even.",
     )
     key: str | None = Field(
         None, description="`user` or `header:<name>`: equal values always get the same child. Default: random."
@@ -48,8 +47,8 @@ class Split(Part):
         if self.traffic is not None and sum(traffic.values()) != WHOLE and context.is_complete(f"{at}.traffic"):
             yield Fault(f"{at}.traffic", f"must sum to {WHOLE}, not {sum(traffic.values())}")
         if self.key is not None and not _KEY.fullmatch(self.key):
-            yield Fault(f"{at}.key", f"{self.key[:100]!r} is not a valid key: write user or header:<name>")
-        yield from repeat_faults(((f"{at}.shadow[{index}]", name) for index, name in enumerate(self.shadow)), "shadow")
+            yield Fault(f"{at}.key", f"{self.key[:100]!r} is not a valid key; expected user or header:<name>")
+        yield from uniqueness.word_faults(self.shadow, f"{at}.shadow")
         for index, name in enumerate(self.shadow):
             if name in traffic:
                 yield Fault(f"{at}.shadow[{index}]", f"'{name}' also has traffic; a shadow is not part of the {WHOLE}")
@@ -106,7 +105,7 @@ class Bandit(Part):
         return present_fields(self, POLICIES)[0]
 
 
-class Route(Part):
+class NodeRoute(Part):
     """Which children receive a node's output: at most one field. Without any, all do."""
 
     split: Annotated[Split | None, Present] = Field(

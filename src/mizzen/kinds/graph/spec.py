@@ -11,8 +11,8 @@ from mizzen.errors import Fault
 from mizzen.kinds.graph import graph_rules, last_applied
 from mizzen.kinds.graph.routes import HEADER
 from mizzen.kinds.graph.structure import GraphStructure, as_list
-from mizzen.kinds.parts import tensors
-from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.parts import uniqueness
+from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part, Present, Status
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -37,10 +37,10 @@ class MLGraphSpec(GraphStructure):
     A node without dependencies receives the request; the response is the output of the nodes without children.
     """
 
-    default_output: Annotated[tuple[Tensor, ...] | None, MaxItems(256)] = Field(
+    default_output: Annotated[tuple[TensorValue, ...] | None, MaxItems(256)] = Field(
         None, description="The response if none arrives within the deadline, or no model is ready."
     )
-    inputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    inputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The inputs that a request must have. Default: any."
     )
     headers: Annotated[tuple[str, ...], MaxItems(256)] = Field(
@@ -77,7 +77,7 @@ class MLGraphSpec(GraphStructure):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from graph_rules.findings_of(self, at, context)
-        yield from tensors.repeat_faults(self.inputs, f"{at}.inputs")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
         if self.default_output is not None:
             yield from default_output_faults(self.default_output, (), f"{at}.defaultOutput")
         for index, header in enumerate(self.headers):

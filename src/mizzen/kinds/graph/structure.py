@@ -68,17 +68,6 @@ class GraphStructure(Spec):
         by_name = {node.name: node for node in self.dag}
         return tuple(by_name[name] for name in in_order(self.dependencies()))
 
-    @property
-    def input_nodes(self) -> tuple[GraphNode, ...]:
-        """The nodes that receive the request."""
-        return tuple(node for node in self.dag if not node.dependencies)
-
-    @property
-    def output_nodes(self) -> tuple[GraphNode, ...]:
-        """The nodes without children."""
-        children = self.children()
-        return tuple(node for node in self.dag if not children[node.name])
-
     def pods(self, at: str = "spec") -> tuple[GraphPod, ...]:
         """The entries of both `custom` and `inline`."""
         written = (

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from mizzen.errors import Fault
-from mizzen.kinds.parts import one_of, tensors
+from mizzen.kinds.parts import one_of, uniqueness
 from mizzen.kinds.parts.env import SecretKeyRef
-from mizzen.kinds.parts.tensors import Tensor, TensorSpec
+from mizzen.kinds.parts.tensors import TensorMetadata, TensorValue
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.schema.size_limits import MaxItems
@@ -20,16 +20,16 @@ from mizzen.kinds.text.urls import WebUrl
 class RequiredSignature(Part):
     """The inputs and outputs that a version must have."""
 
-    inputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    inputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The inputs. Default: not compared."
     )
-    outputs: Annotated[tuple[TensorSpec, ...], MaxItems(256)] = Field(
+    outputs: Annotated[tuple[TensorMetadata, ...], MaxItems(256)] = Field(
         (), description="The outputs. Default: not compared."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from tensors.repeat_faults(self.inputs, f"{at}.inputs")
-        yield from tensors.repeat_faults(self.outputs, f"{at}.outputs")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
         if not self.inputs and not self.outputs and context.was_read(at, "inputs", "outputs"):
             yield Fault(at, "needs inputs or outputs")
 
@@ -38,15 +38,17 @@ class GoldenRequest(Part):
     """One known request and its expected response."""
 
     name: str | None = Field(None, description="A name for error messages.")
-    inputs: Annotated[tuple[Tensor, ...], MaxItems(256)] = Field(min_length=1, description="The inputs to send.")
-    outputs: Annotated[tuple[Tensor, ...], MaxItems(256)] = Field(min_length=1, description="The expected outputs.")
+    inputs: Annotated[tuple[TensorValue, ...], MaxItems(256)] = Field(min_length=1, description="The inputs to send.")
+    outputs: Annotated[tuple[TensorValue, ...], MaxItems(256)] = Field(
+        min_length=1, description="The expected outputs."
+    )
     tolerance: float = Field(
         0, ge=0, allow_inf_nan=False, description="How much a number may differ; for other types, only 0 makes sense."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
-        yield from tensors.repeat_faults(self.inputs, f"{at}.inputs")
-        yield from tensors.repeat_faults(self.outputs, f"{at}.outputs")
+        yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
+        yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
 
 
 class Disagreement(Part):
@@ -101,9 +103,8 @@ class Hook(Part):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.on:
-            yield Fault(f"{at}.on", "must have at least 1")
-        for index, event in one_of.repeats(self.on):
-            yield Fault(f"{at}.on[{index}]", f"'{event}' is given twice")
+            yield Fault(f"{at}.on", "must have at least 1 entry")
+        yield from uniqueness.word_faults(self.on, f"{at}.on")
         yield from one_of.exactly_one(self, ("command", "webhook"), at, context)
         if self.command is not None and not any(self.command[:1]):
             yield Fault(f"{at}.command", "must not be empty")

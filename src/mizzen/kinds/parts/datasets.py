@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from mizzen.errors import Fault
 from mizzen.kinds.parts import one_of
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part
-from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.names import BucketName, Name
 from mizzen.kinds.text.urls import Sha256sum, WebUrl
 
 
-def _bucket(name: str) -> str:
-    if not re.fullmatch(r"[a-z0-9][-.a-z0-9]{1,61}[a-z0-9]", name):
-        raise ValueError(
-            f"{name[:100]!r} is not a bucket name; expected 3 to 63 lower-case letters, digits, '-' and '.'"
-        )
-    return name
-
-
 class S3Dataset(Part):
-    bucket: Annotated[str, AfterValidator(_bucket)] = Field(description="The name of the bucket.")
+    bucket: BucketName = Field(description="The name of the bucket.")
     prefix: str = Field("", description="Download only objects with this prefix. Empty: the whole bucket.")
     endpoint: WebUrl | None = Field(None, description="The URL of the object store. Default: that of the settings.")
     region: str | None = Field(None, description="The region of the bucket.")
     secret: Name | None = Field(
-        None,
-        description="A secret with the keys `accessKeyId` and `secretAccessKey`. Default: the credentials of the "
-        "settings.",
+        None, description="A secret with the keys `accessKeyId` and `secretAccessKey`. Default: as in the settings."
     )
 
 

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from mizzen.errors import Fault
 from mizzen.kinds.parts import one_of
 from mizzen.kinds.schema.findings import Context, Finding
 from mizzen.kinds.schema.resource import Part
 from mizzen.kinds.text.names import Name
+from mizzen.kinds.text.patterns import matching
 
 OWN_VARIABLES = frozenset(
     {
@@ -24,7 +24,6 @@ OWN_VARIABLES = frozenset(
 """Set by Mizzen for the processes it starts; specs must not set them."""
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_KEY = re.compile(r"[-._A-Za-z0-9]{1,253}")
 
 
 def _variable(name: str) -> str:
@@ -37,20 +36,18 @@ def _variable(name: str) -> str:
     return name
 
 
-def _secret_key(key: str) -> str:
-    if not _KEY.fullmatch(key):
-        raise ValueError(f"{key[:100]!r} is not a secret key; expected letters, digits, '-', '_' and '.', at most 253")
-    return key
-
-
 VariableName = Annotated[str, AfterValidator(_variable)]
+SecretKey = Annotated[
+    str,
+    matching(r"[-._A-Za-z0-9]{1,253}", "a secret key; expected letters, digits, '-', '_' and '.', at most 253"),
+]
 
 
 class SecretKeyRef(Part):
     """One value of a secret in the object's own namespace."""
 
     name: Name = Field(description="The name of the secret, as set by `mizzen secret set`.")
-    key: Annotated[str, AfterValidator(_secret_key)] = Field(description="The key of the value in the secret.")
+    key: SecretKey = Field(description="The key of the value in the secret.")
 
 
 class ValueFrom(Part):
@@ -68,15 +65,6 @@ class EnvVar(Part):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         yield from one_of.exactly_one(self, ("value", "value_from"), at, context)
-
-
-def repeat_faults(variables: Iterable[EnvVar], at: str) -> Iterator[Fault]:
-    """A fault for every repeated name; `at` is the path of the list."""
-    seen: set[str] = set()
-    for index, variable in enumerate(variables):
-        if variable.name in seen:
-            yield Fault(f"{at}[{index}].name", f"'{variable.name}' is given twice")
-        seen.add(variable.name)
 
 
 def plain_values(variables: Iterable[EnvVar]) -> dict[str, str]:

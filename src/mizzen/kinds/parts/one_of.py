@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from mizzen.errors import Fault
 from mizzen.kinds.schema.findings import Context
@@ -26,15 +26,6 @@ def exactly_one(part: Part, fields: Sequence[str], at: str, context: Context) ->
     if not present_fields(part, fields) and context.was_read(at, *_wire_names(part, fields)):
         yield Fault(at, f"one of {', '.join(_wire_names(part, fields))} is required")
     yield from at_most_one(part, fields, at)
-
-
-def repeats(words: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Each repeated word, with its index."""
-    seen: set[str] = set()
-    for index, word in enumerate(words):
-        if word in seen:
-            yield index, word
-        seen.add(word)
 
 
 def _wire_names(part: Part, fields: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from mizzen.errors import Fault
+from mizzen.kinds.parts import uniqueness
 from mizzen.kinds.parts.env import SecretKeyRef
 from mizzen.kinds.schema.findings import Context, Finding, Warn
 from mizzen.kinds.schema.resource import Part
@@ -79,12 +80,8 @@ class PodSpec(Part):
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:
         if not self.containers:
-            yield Fault(f"{at}.containers", "must have at least 1")
-        seen: set[str] = set()
-        for index, container in enumerate(self.containers):
-            if container.name in seen:
-                yield Fault(f"{at}.containers[{index}].name", f"a second container '{container.name}'")
-            seen.add(container.name)
+            yield Fault(f"{at}.containers", "must have at least 1 entry")
+        yield from uniqueness.name_faults(self.containers, f"{at}.containers", "container")
 
 
 class PodMeta(Part):

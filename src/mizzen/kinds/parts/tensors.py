@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ Datatype = Literal[
 ]
 
 
-class TensorSpec(Part):
+class TensorMetadata(Part):
     """One input or output: its name, type and shape."""
 
     name: str = Field(min_length=1, description="The name of the tensor.")
@@ -31,7 +31,7 @@ class TensorSpec(Part):
                 yield Fault(f"{at}.shape[{index}]", f"must be at least -1, not {size}")
 
 
-class Tensor(Part):
+class TensorValue(Part):
     """A tensor with its data."""
 
     name: str = Field(min_length=1, description="The name of the tensor.")
@@ -53,15 +53,6 @@ class Tensor(Part):
 def flat(data: list[Any]) -> list[Any]:
     """The elements in order."""
     return [value for item in data for value in (flat(item) if isinstance(item, list) else (item,))]
-
-
-def repeat_faults(tensors: Iterable[TensorSpec | Tensor], at: str) -> Iterator[Fault]:
-    """A fault for every repeated name; `at` is the path of the list."""
-    seen: set[str] = set()
-    for index, tensor in enumerate(tensors):
-        if tensor.name in seen:
-            yield Fault(f"{at}[{index}].name", f"a second tensor '{tensor.name}'")
-        seen.add(tensor.name)
 
 
 def _count(data: list[Any]) -> int:

@@ -75,13 +75,3 @@ class TypedPart(Part):
             yield Fault(f"{at}.type", f"no {self.noun} type '{self.type}'; {hint}")
             return
         yield from examine(known.properties, self.properties, f"{at}.properties", context, strict=context.strict)
-
-
-def repeat_faults(names: Iterable[tuple[str, str | None]], noun: str) -> Iterator[Fault]:
-    """A fault for each repeated name; `names` are pairs of path and name."""
-    seen: set[str] = set()
-    for path, name in names:
-        if name in seen:
-            yield Fault(path, f"a second {noun} '{name}'")
-        if name:
-            seen.add(name)

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.crd_schema import schema_of
-from mizzen.kinds.schema.kind_names import Column
+from mizzen.kinds.schema.kind_names import PrinterColumn
 
 CONDITION = "condition:"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    column: Column
+    column: PrinterColumn
     type: Literal["string", "integer"]
     about: str
 
@@ -48,7 +48,7 @@ def cell(item: Mapping[str, Any], path: str) -> str | int | None:
     return found if found is None or isinstance(found, int) else str(found)
 
 
-def _describe(column: Column, fields: dict[str, dict[str, Any]]) -> ColumnSchema:
+def _describe(column: PrinterColumn, fields: dict[str, dict[str, Any]]) -> ColumnSchema:
     if column.path.startswith(CONDITION):
         return ColumnSchema(column, "string", f"The condition {column.path.removeprefix(CONDITION)}.")
     top, *steps = column.path.split(".")

@@ -18,10 +18,8 @@ TYPES: dict[str, str] = {
     "Servable": "On a ModelVersion: a server of it has answered at least once. False: it could not be loaded.",
     "Created": "On a TrainingJob: the job set exists. Exactly one of Queued, Running, Restarting, Suspended, Succeeded "
     "and Failed is also present; the others are left out.",
-    "Queued": "On a TrainingJob: no replica has been started, or none has been started again; the message says what it "
-    "waits for.",
-    "Running": "On a TrainingJob: at least one replica is running, or is fetching its code and data, and none waits "
-    "for a restart.",
+    "Queued": "On a TrainingJob: it waits to be started, or to be started again; the message says for what.",
+    "Running": "On a TrainingJob: at least one replica runs or fetches its code and data; none waits for a restart.",
     "Restarting": "On a TrainingJob: a replica exited and will be restarted after a delay; others may be running.",
     "Suspended": "On a TrainingJob: `spec.suspend` stopped all replicas.",
     "Succeeded": "On a TrainingJob: it succeeded. This state is final.",
@@ -37,43 +35,35 @@ REASONS: dict[str, str] = {
     "Accepted": "The spec is valid.",
     "AcceptedWithWarnings": "The spec is valid; the message lists the warnings.",
     "InvalidSpec": "The stored spec is invalid; the message lists the faults. Whatever is running keeps running.",
-    "ModelNotFound": "The model named by `spec.aliasOf` or `spec.modelName` does not exist. Create it, or name "
-    "another.",
+    "ModelNotFound": "`spec.aliasOf` or `spec.modelName` names a model that does not exist. Create it or name another.",
     "AliasChain": "`spec.aliasOf` names a model that is itself an alias. Use the model that the message names.",
     "VersionNotFound": "The requested version does not exist, or the model has no current version. Register it.",
     "GraphCycle": "The graph calls itself through the graphs that the message names. The previous spec keeps serving.",
     "TooDeep": "Graphs call other graphs more than 8 levels deep. The previous spec keeps serving.",
     # of Ready, when nothing can be started
-    "ContainersUnsupported": "It is a container image, and this engine does not run containers. Register a version "
-    "from files.",
+    "ContainersUnsupported": "It is a container image, which this engine does not run. Register a version from files.",
     "NoFiles": "The version has neither files nor an image, so there is nothing to load. Register it with its files.",
     "Fetching": "The archive that the manifest names is being downloaded; the previous version keeps serving.",
     "FetchFailed": "The archive cannot be downloaded, or does not match its checksum. The download is retried later.",
-    "VersionConflict": "The version already exists and was made from another archive. Give the new one another "
-    "version.",
+    "VersionConflict": "The version was already made from another archive. Give the new one another version.",
     "CheckpointNotFound": "The requested checkpoint does not exist.",
-    "Untrained": "The version is code, and no job has saved a checkpoint of it yet. Train it; the checkpoint is "
-    "served.",
+    "Untrained": "The version is code, and no job has saved a checkpoint of it yet. Train it.",
     "UnsupportedFramework": "No loader for this framework is installed; the message lists the frameworks that work.",
-    "RequirementsUntrusted": "The packages it requires are code, and no admin has trusted the version yet: run "
-    "`mizzen version trust`.",
+    "RequirementsUntrusted": "No admin has trusted the packages that the version requires: run `mizzen version trust`.",
     "NodeNotFound": "No Node has the requested name or labels.",
     "NodeNotReady": "A Node matches, but does not accept work now.",
-    "PlacementConflict": "`spec.nodeName` names a Node that does not satisfy `spec.nodeSelector` or "
-    "`spec.deployToLayer`.",
+    "PlacementConflict": "The Node in `spec.nodeName` does not satisfy `spec.nodeSelector` or `spec.deployToLayer`.",
     # of Ready and Available, when replicas are wanted
     "Serving": "The requested version serves requests. On an MLGraph, the message says which spec does.",
     "ReplicasReady": "At least one replica is ready; the message says how many.",
-    "ScaledToZero": "There was no traffic for a while, so no replica is running. The next request starts one and waits "
-    "for it.",
+    "ScaledToZero": "No replica is running, since there was no traffic. The next request starts one and waits for it.",
     "Waking": "A request arrived while no replica was running: one is starting, and requests wait for it.",
     "NoReplicas": "No replicas are wanted: `spec.replicas` is 0.",
     "NoRoom": "The disk has too little room for its files or its environment; the previous version keeps serving.",
     "Starting": "A replica was started and is not ready yet.",
     "Routing": "It is ready, but not all gateways have its route yet.",
     "Reloading": "The replicas are loading the version's files without a restart, and serve the old files until then.",
-    "BuildingEnvironment": "The packages that the version requires are being installed; the message shows the "
-    "progress.",
+    "BuildingEnvironment": "The required packages are being installed; the message shows the progress.",
     "EnvironmentFailed": "The packages that the version requires cannot be installed. The build is retried later; "
     "`mizzen logs NAME --build` shows its whole output.",
     "Stopping": "The replicas are stopping.",
@@ -86,19 +76,16 @@ REASONS: dict[str, str] = {
     "OutOfMemory": "A replica ran out of memory and exited. Raise `spec.resources.memory`, or reduce its memory use.",
     "NoGpu": "It needs a GPU, and this machine has none, or the setting `gpus` declares none.",
     "GpusTaken": "The GPUs that it needs are in use; the message says by what. It starts as soon as they are free.",
-    "SecretNotFound": "A variable takes its value from a secret that does not exist. Create it with `mizzen secret "
-    "set`.",
+    "SecretNotFound": "A variable uses a secret that does not exist. Create it with `mizzen secret set`.",
     "SecretUnreadable": "A secret exists but cannot be decrypted. Set it again.",
     "Heard": "The machine sent a heartbeat.",
     # of Ready, on a Monitor
     "Showing": "The tool answers.",
-    "ToolMissing": "The tool is not installed, so the built-in viewer shows scalars. The message says how to install "
-    "it.",
+    "ToolMissing": "The tool is not installed, so the built-in viewer is used. The message says how to install it.",
     "ToolUnknown": "The tool or the framework is unknown, so the built-in viewer shows scalars.",
     "OtherMonitor": "The model already has a monitor, which the message names. Delete one of them.",
     # of the phases of a TrainingJob
-    "WaitingForShare": "Other jobs use the CPUs, the memory or the GPUs that the job needs, or are ahead of it in the "
-    "queue.",
+    "WaitingForShare": "Jobs that run, or are ahead in the queue, need the CPUs, the memory or the GPUs.",
     "TooLarge": "The job set needs more than this machine has. Request less, or use a larger machine.",
     "ReplicasRunning": "Commands of the job set are running.",
     "Suspended": "`spec.suspend` is true. `mizzen train resume` continues the job with its next attempt.",
@@ -123,8 +110,7 @@ REASONS: dict[str, str] = {
     # of DiskRoom
     "EnoughRoom": "Uploads and changes are accepted.",
     "DiskLow": "Free space is below `disk_low_bytes`: uploads are rejected. Delete versions that are no longer needed.",
-    "DiskCritical": "Free space is below `disk_critical_bytes`: only deletions are accepted. Served versions keep "
-    "serving.",
+    "DiskCritical": "Free space is below `disk_critical_bytes`: only deletions are accepted. Serving continues.",
     # of Servable
     "NotServedYet": "No server of the version has answered yet.",
     "Served": "A server of the version answered.",
@@ -145,8 +131,7 @@ EVENT_REASONS: dict[str, str] = {
     "Switched": "Another version serves than before, or another spec of a graph.",
     "Promoted": "A version became the current one of its model automatically: as the first, or as the latest.",
     "AliasMoved": "An alias, or a second name, now refers to another version.",
-    "ReloadRefused": "The running replicas could not load a version's files without a restart; new replicas are "
-    "started next to them.",
+    "ReloadRefused": "Running replicas could not load files without a restart; new ones are started next to them.",
     "ReplicaEnded": "A replica exited; the message says how.",
 }
 """Reasons that only Events give, in addition to those of conditions."""

@@ -53,7 +53,7 @@ class _Schemas:
         result: dict[str, Any] = {"type": "object"}
         if part_description(part):
             result["description"] = part_description(part)
-        fields = {info.alias or name: info for name, info in part.model_fields.items()}
+        fields = part.wire_fields()
         if fields:
             result["properties"] = {name: self._field(info, (*within, part)) for name, info in fields.items()}
         spelt_otherwise = set(part.synonyms.values())

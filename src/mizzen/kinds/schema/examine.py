@@ -33,15 +33,15 @@ def examine(model: type[Part], data: Any, path: str, context: Context, *, strict
     strange = tuple(limit_unknown(unknown_in(model, data, path), path)) if strict else ()
     owed = tuple(_missing_fields(model, data, path)) if strict and isinstance(data, Mapping) else ()
     typed, wrong, faulty = _decode(model, data, path)
-    said = frozenset(f"{fault.path}.{meant}" for fault, meant in strange if meant)
-    said = said.union(fault.path for fault in long)
-    unread = said.union(faulty)
+    reported = frozenset(f"{fault.path}.{meant}" for fault, meant in strange if meant)
+    reported = reported.union(fault.path for fault in long)
+    unread = reported.union(faulty)
     incomplete = frozenset(top for place in unread for top in _parents(place))
     known = replace(context, strict=strict, unread=unread, incomplete=incomplete)
     checked = checks(typed, path, known) if typed is not None else ()
     # Where a fault was already found, drop the findings of checks: they saw the data without it.
     checked = (item for item in checked if not _is_under(item.path, unread))
-    kept = (item for item in (*owed, *wrong, *checked) if not _is_under(item.path, said))
+    kept = (item for item in (*owed, *wrong, *checked) if not _is_under(item.path, reported))
     return Findings.of((*long, *(fault for fault, _ in strange), *kept))
 
 
@@ -62,7 +62,7 @@ def unknown_in(model: type[Part], data: Any, path: str) -> Iterator[tuple[Fault,
     """
     if not isinstance(data, Mapping):
         return
-    fields = {info.alias or name: info.annotation for name, info in model.model_fields.items()}
+    fields = {name: info.annotation for name, info in model.wire_fields().items()}
     given: dict[str, str] = {}
     for name in data:
         known = model.synonyms.get(name, name)

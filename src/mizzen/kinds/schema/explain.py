@@ -71,15 +71,11 @@ def part_within(annotation: Any) -> type[Part] | None:
 
 
 def _field(part: type[Part] | None, step: str, shown: str) -> FieldInfo:
-    fields = _fields(part)
-    wanted = part.synonyms.get(step, step) if part is not None else step
+    fields = {} if part is None else part.wire_fields()
+    wanted = step if part is None else part.synonyms.get(step, step)
     if wanted not in fields:
         raise NotFound(f"{shown} has no field '{step}'", hint=suggestion(step, tuple(fields), "fields"))
     return fields[wanted]
-
-
-def _fields(part: type[Part] | None) -> dict[str, FieldInfo]:
-    return {info.alias or name: info for name, info in part.model_fields.items()} if part is not None else {}
 
 
 def _explain(name: str, info: FieldInfo | None, part: type[Part] | None) -> dict[str, Any]:
@@ -89,7 +85,9 @@ def _explain(name: str, info: FieldInfo | None, part: type[Part] | None) -> dict
     text = inspect.cleandoc(part.__doc__ or "") if part is not None and "__doc__" in part.__dict__ else ""
     if text and text != found.get("description"):
         found["about"] = text
-    found["fields"] = [{"name": field, **_about(inner)} for field, inner in _fields(part).items()]
+    found["fields"] = [
+        {"name": field, **_about(inner)} for field, inner in (part.wire_fields() if part is not None else {}).items()
+    ]
     return found
 
 

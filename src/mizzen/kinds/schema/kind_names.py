@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
+from typing import Any
 
 from mizzen.errors import NotFound
 
@@ -16,7 +17,7 @@ CLOSE = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PrinterColumn:
     title: str
     path: str
     """A dotted path into the wire form, or `condition:<Type>` for `True` or the reason of a condition."""
@@ -29,7 +30,7 @@ class KindNames:
     name: str
     plural: str
     short: str
-    columns: tuple[Column, ...]
+    columns: tuple[PrinterColumn, ...]
     about: str = ""
     """What it is, in one sentence."""
     other_names: tuple[str, ...] = ()
@@ -60,92 +61,100 @@ class KindNames:
         return () if self.internal else ("mizzen", "all") if self.everyday else ("mizzen",)
 
 
+def _names(
+    name: str, plural: str, short: str, columns: dict[str, str], *, wide: dict[str, str] | None = None, **more: Any
+) -> KindNames:
+    """Columns are given as paths by title; those in `wide` follow the others."""
+    shown = (PrinterColumn(title, path) for title, path in columns.items())
+    hidden = (PrinterColumn(title, path, wide=True) for title, path in (wide or {}).items())
+    return KindNames(name, plural, short, (*shown, *hidden), **more)
+
+
 ALL: tuple[KindNames, ...] = (
-    KindNames(
+    _names(
         "Model", "models", "mz",
-        (Column("CURRENT", "status.current.version"), Column("HIGHEST", "status.highestVersion"),
-         Column("BY", "status.current.actor"), Column("FRAMEWORK", "spec.framework", wide=True)),
+        {"CURRENT": "status.current.version", "HIGHEST": "status.highestVersion", "BY": "status.current.actor"},
+        wide={"FRAMEWORK": "spec.framework"},
         about="A named group of versions, one of which is current.",
         everyday=True,
     ),
-    KindNames(
+    _names(
         "ModelVersion", "modelversions", "mv",
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("FRAMEWORK", "spec.framework"),
-         Column("SERVABLE", "condition:Servable"), Column("CREATED-BY", "spec.createdBy", wide=True)),
+        {"MODEL": "spec.modelName", "VERSION": "spec.version", "FRAMEWORK": "spec.framework",
+         "SERVABLE": "condition:Servable"},
+        wide={"CREATED-BY": "spec.createdBy"},
         about="One immutable version of a model: its code, its files with their digests, and its author.",
     ),
-    KindNames(
+    _names(
         "TrainingJob", "trainingjobs", "tj",
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "spec.version"), Column("STATE", "status.state"),
-         Column("STEP", "status.progress.step"), Column("CHECKPOINTS", "status.checkpoints"),
-         Column("RESTARTS", "status.restarts", wide=True), Column("PRIORITY", "spec.priority", wide=True),
-         Column("ACCEPTED", "condition:Accepted", wide=True)),
+        {"MODEL": "spec.modelName", "VERSION": "spec.version", "STATE": "status.state",
+         "STEP": "status.progress.step", "CHECKPOINTS": "status.checkpoints"},
+        wide={"RESTARTS": "status.restarts", "PRIORITY": "spec.priority", "ACCEPTED": "condition:Accepted"},
         about="A training run of a model version: one job set with all its replicas.",
         everyday=True,
         other_names=("TrainingModel",),
     ),
-    KindNames(
+    _names(
         "InferenceModel", "inferencemodels", "im",
-        (Column("MODEL", "spec.modelName"), Column("VERSION", "status.servingVersion"),
-         Column("READY", "condition:Ready"), Column("REPLICAS", "status.readyReplicas"), Column("URL", "status.url"),
-         Column("DESIRED", "status.desiredReplicas", wide=True),
-         Column("LAYER", "spec.deployToLayer", wide=True), Column("RESTARTS", "status.restarts", wide=True)),
+        {"MODEL": "spec.modelName", "VERSION": "status.servingVersion", "READY": "condition:Ready",
+         "REPLICAS": "status.readyReplicas", "URL": "status.url"},
+        wide={"DESIRED": "status.desiredReplicas", "LAYER": "spec.deployToLayer", "RESTARTS": "status.restarts"},
         about="A served model: which version runs, where, and with how many replicas.",
         everyday=True,
     ),
-    KindNames(
+    _names(
         "MLGraph", "mlgraphs", "mlg",
-        (Column("ACCEPTED", "condition:Accepted"), Column("READY", "condition:Ready"), Column("URL", "status.url")),
+        {"ACCEPTED": "condition:Accepted", "READY": "condition:Ready", "URL": "status.url"},
         about="A directed acyclic graph of models and services with routes and merges, called like a model.",
         everyday=True,
     ),
-    KindNames(
+    _names(
         "Rollout", "rollouts", "ro",
-        (Column("TARGET", "spec.target.name"), Column("ACCEPTED", "condition:Accepted")),
+        {"TARGET": "spec.target.name", "ACCEPTED": "condition:Accepted"},
         about="A staged change to a new version, with weights, pauses and analyses.",
         everyday=True,
         planned=True,
     ),
-    KindNames(
+    _names(
         "Monitor", "monitors", "mon",
-        (Column("MODEL", "spec.modelName"), Column("TOOL", "status.tool"), Column("READY", "condition:Ready"),
-         Column("URL", "status.url"), Column("ACCEPTED", "condition:Accepted", wide=True)),
+        {"MODEL": "spec.modelName", "TOOL": "status.tool", "READY": "condition:Ready", "URL": "status.url"},
+        wide={"ACCEPTED": "condition:Accepted"},
         about="A monitoring tool for the training runs of a model.",
     ),
-    KindNames(
+    _names(
         "Application", "applications", "app",
-        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+        {"PHASE": "status.phase", "ACCEPTED": "condition:Accepted"},
         about="Components, traits and policies, and the workflow that applies them.",
         everyday=True,
         planned=True,
     ),
-    KindNames(
+    _names(
         "Initializer", "initializers", "init",
-        (Column("PHASE", "status.phase"), Column("ACCEPTED", "condition:Accepted")),
+        {"PHASE": "status.phase", "ACCEPTED": "condition:Accepted"},
         about="Components, and the steps that prepare infrastructure with them.",
         planned=True,
     ),
-    KindNames(
+    _names(
         "Node", "nodes", "mznode",
-        (Column("LAYER", "spec.layer"), Column("ADDRESS", "spec.address"), Column("ACCEPTED", "condition:Accepted")),
+        {"LAYER": "spec.layer", "ADDRESS": "spec.address", "ACCEPTED": "condition:Accepted"},
         about="A machine of the plane, in the cloud or at the edge.",
     ),
-    KindNames(
+    _names(
         "RoleBinding", "rolebindings", "mzrb",
-        (Column("SUBJECTS", "spec.subjects"), Column("VERBS", "spec.verbs"), Column("MODEL", "spec.target.model"),
-         Column("ALIAS", "spec.target.alias"), Column("ACCEPTED", "condition:Accepted")),
+        {"SUBJECTS": "spec.subjects", "VERBS": "spec.verbs", "MODEL": "spec.target.model",
+         "ALIAS": "spec.target.alias", "ACCEPTED": "condition:Accepted"},
         about="Grants subjects the right to read, predict with, write or administer a model or a namespace.",
     ),
-    KindNames(
+    _names(
         "Revision", "revisions", "rev",
-        (Column("KIND", "spec.kind"), Column("OBJECT", "spec.name"), Column("NUMBER", "spec.number"),
-         Column("ACTION", "spec.action"), Column("ACTOR", "spec.actor")),
+        {"KIND": "spec.kind", "OBJECT": "spec.name", "NUMBER": "spec.number", "ACTION": "spec.action",
+         "ACTOR": "spec.actor"},
         about="One entry of an object's history: a change of its spec or a decision, with the actor and the time.",
         internal=True, virtual=True,
     ),
-    KindNames(
+    _names(
         "Workload", "workloads", "wl",
-        (Column("PURPOSE", "spec.purpose"), Column("AVAILABLE", "condition:Available")),
+        {"PURPOSE": "spec.purpose", "AVAILABLE": "condition:Available"},
         about="A command to run, with its place and its number of replicas.",
         internal=True,
     ),

@@ -67,7 +67,7 @@ def _finalizer_faults(value: Any) -> tuple[Fault, ...]:
     if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         return (Fault(path, "must be a list of texts"),)
     if len(value) > MOST_FINALIZERS:
-        return (Fault(path, f"at most {MOST_FINALIZERS} entries, this has {len(value)}"),)
+        return (Fault(path, f"has {len(value)} entries; at most {MOST_FINALIZERS} are allowed"),)
     return tuple(
         Fault(f"{path}[{index}]", f"'{name[:300]}' must be like example.com/name")
         for index, name in enumerate(value)
@@ -82,7 +82,9 @@ def _manager_faults(value: Any) -> tuple[Fault, ...]:
     if not isinstance(value, list) or not all(isinstance(entry, Mapping) for entry in value):
         return (Fault(path, "must be a list of objects"),)
     return (
-        (Fault(path, f"at most {MOST_MANAGERS} entries, this has {len(value)}"),) if len(value) > MOST_MANAGERS else ()
+        (Fault(path, f"has {len(value)} entries; at most {MOST_MANAGERS} are allowed"),)
+        if len(value) > MOST_MANAGERS
+        else ()
     )
 
 
@@ -105,7 +107,9 @@ def annotation_faults(value: Any, path: str) -> tuple[Fault, ...]:
     if found or not value:
         return found
     size = sum(len(text.encode(errors="surrogatepass")) for pair in value.items() for text in pair)
-    return (Fault(path, f"at most 256 KiB together, not {size:,} bytes"),) if size > ANNOTATION_BYTES else ()
+    return (
+        (Fault(path, f"has {size:,} bytes together; at most 256 KiB are allowed"),) if size > ANNOTATION_BYTES else ()
+    )
 
 
 def _text_faults(value: Any, path: str, most: MaxItems) -> tuple[Fault, ...]:

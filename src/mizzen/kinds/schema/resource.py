@@ -242,6 +242,11 @@ class Part(BaseModel):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     @classmethod
+    def wire_fields(cls) -> dict[str, FieldInfo]:
+        """The fields by their names on the wire."""
+        return {info.alias or name: info for name, info in cls.model_fields.items()}
+
+    @classmethod
     def readable(cls, data: Mapping[str, Any]) -> Self:
         """The readable part of stored data: a field that cannot be read counts as absent.
 
@@ -334,7 +339,16 @@ def name_fault(name: object, path: str = "metadata.name") -> Fault | None:
         return None
     if name in (None, ""):
         return Fault(path, "required")
-    return Fault(path, f"{name!r} is not a name: lower-case letters, digits and '-', at most 63, e.g. 'my-model'")
+    return Fault(
+        path,
+        f"{name!r} is not a valid name; expected lower-case letters, digits and '-', at most 63, such as 'my-model'",
+    )
+
+
+def name_faults(name: object, path: str = "metadata.name") -> tuple[Fault, ...]:
+    """`name_fault` for checks, which yield faults: at most one."""
+    fault = name_fault(name, path)
+    return (fault,) if fault is not None else ()
 
 
 def format_time(time: datetime) -> str:

@@ -30,7 +30,7 @@ class MaxItems:
     entries: int
 
     def fault(self, path: str, there: int) -> Fault:
-        return Fault(path, f"at most {self.entries:,} entries, this has {there:,}")
+        return Fault(path, f"has {there:,} entries; at most {self.entries:,} are allowed")
 
 
 def drop_excess(model: type[Part], data: Any, path: str) -> tuple[Any, tuple[Fault, ...]]:
@@ -41,16 +41,16 @@ def drop_excess(model: type[Part], data: Any, path: str) -> tuple[Any, tuple[Fau
     found: list[Fault] = []
     kept = _part(model, data, path, found)
     if (there := _count(kept)) > MAX_TOTAL_ENTRIES:
-        return {}, (Fault(path, f"at most {MAX_TOTAL_ENTRIES:,} entries in all, this has {there:,}"), *found)
+        return {}, (Fault(path, f"has {there:,} entries in all; at most {MAX_TOTAL_ENTRIES:,} are allowed"), *found)
     if (size := _size(kept)) > MAX_BYTES:
-        return {}, (Fault(path, f"at most {MAX_BYTES:,} bytes as JSON, this has {size:,}"), *found)
+        return {}, (Fault(path, f"has {size:,} bytes as JSON; at most {MAX_BYTES:,} are allowed"), *found)
     return kept, tuple(found)
 
 
 def _part(model: type[Part], data: Any, path: str, found: list[Fault]) -> Any:
     if not isinstance(data, Mapping):
         return data
-    fields = {info.alias or name: info for name, info in model.model_fields.items()}
+    fields = model.wire_fields()
     kept: dict[str, Any] = {}
     strange: dict[str, Any] = {}
     for name, value in data.items():
@@ -61,7 +61,7 @@ def _part(model: type[Part], data: Any, path: str, found: list[Fault]) -> Any:
         else:
             kept[name] = _value(info.annotation, info.metadata, value, f"{path}.{known}", found)
     if model.open and (there := _count(strange)) > MAX_PASSED_ON:
-        found.append(Fault(path, f"at most {MAX_PASSED_ON:,} entries that are only passed on, this has {there:,}"))
+        found.append(Fault(path, f"passes on {there:,} entries; at most {MAX_PASSED_ON:,} are allowed"))
         return kept
     return kept | strange
 

@@ -34,7 +34,7 @@ _MESSAGES = {
     "greater_than": "must be above {gt}, not {shown}",
     "less_than_equal": "must be at most {le}, not {shown}",
     "less_than": "must be below {lt}, not {shown}",
-    "too_short": "must have at least {min_length}",
+    "too_short": "must have at least {min_length} entry",
     "string_too_short": "must not be empty",
 }
 
@@ -69,7 +69,7 @@ def _message(item: ErrorDetails) -> str:
     given, context = item["input"], item.get("ctx", {})
     if item["type"] == "literal_error":
         valid = re.findall(r"'([^']*)'", context["expected"])
-        return f"{_render(given)} is not possible; {suggestion(str(given), valid)}"
+        return f"{_render(given)} is not a valid value; {suggestion(str(given), valid, 'values')}"
     text = _MESSAGES.get(item["type"])
     if text is None or (item["type"] == "string_type" and isinstance(given, dict | list)):
         return "must be a text" if item["type"] == "string_type" else item["msg"].removeprefix("Value error, ")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator
+from mizzen.kinds.text.patterns import accepted_by
 
 _LABEL = r"[A-Za-z0-9](?:[-A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 _ADDRESS = re.compile(
@@ -31,7 +31,7 @@ def parse(text: str) -> Address:
     found = _ADDRESS.fullmatch(text)
     if found is None or len(found["host"]) > _LONGEST_HOST:
         raise ValueError(
-            f"{text[:100]!r} is not an address: write host, host:port or host:port/path, e.g. 'scorer:8080'"
+            f"{text[:100]!r} is not a valid address; expected host, host:port or host:port/path, such as 'scorer:8080'"
         )
     scheme: Literal["http", "https"] = "https" if found["scheme"] == "https" else "http"
     port = int(found["port"]) if found["port"] else _PORTS[scheme]
@@ -40,10 +40,5 @@ def parse(text: str) -> Address:
     return Address(found["host"].removesuffix(".").lower(), port, found["path"] or "", scheme)
 
 
-def _check(text: str) -> str:
-    parse(text)
-    return text
-
-
-AddressText = Annotated[str, AfterValidator(_check)]
+AddressText = Annotated[str, accepted_by(parse)]
 """A field with an address, stored as written."""

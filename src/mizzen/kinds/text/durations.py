@@ -15,7 +15,7 @@ PATTERN = re.compile(rf"(?:{_PART.pattern})+")
 def seconds(text: str) -> float:
     """Raises ValueError with a message for the author of `text`."""
     if not PATTERN.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is not a duration: write 30s, 5m, 1h30m or 2d")
+        raise ValueError(f"{text[:100]!r} is not a valid duration; expected a text such as 30s, 5m, 1h30m or 2d")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
 
 

@@ -48,7 +48,7 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class EqualityTest:
     left: Expression
     equal: bool
     right: Expression
@@ -62,7 +62,7 @@ class Combination:
     of: tuple[Expression, ...]
 
 
-Expression: TypeAlias = ConstantValue | FieldPath | Not | Comparison | Combination
+Expression: TypeAlias = ConstantValue | FieldPath | Not | EqualityTest | Combination
 
 
 def parse(text: str) -> Expression:
@@ -91,7 +91,7 @@ def _paths(expression: Expression) -> Iterator[FieldPath]:
             yield expression
         case Not(inner):
             yield from _paths(inner)
-        case Comparison(left, _, right):
+        case EqualityTest(left, _, right):
             yield from _paths(left)
             yield from _paths(right)
         case Combination(_, parts):
@@ -134,7 +134,7 @@ class _ExpressionParser:
         left = self._value()
         for operator in ("==", "!="):
             if not negations and self._take(operator):
-                return Comparison(left, operator == "==", self._value())
+                return EqualityTest(left, operator == "==", self._value())
         return Not(left) if negations % 2 else left
 
     def _value(self) -> Expression:

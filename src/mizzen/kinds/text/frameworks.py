@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator
-
 from mizzen import frameworks
 from mizzen.kinds.schema.findings import Warn, suggestion
+from mizzen.kinds.text.patterns import matching
 
 FRAMEWORKS: tuple[str, ...] = frameworks.NAMES
 """The built-in frameworks; plug-ins add more."""
 
 
-def _word(text: str) -> str:
-    if not frameworks.WORD.fullmatch(text):
-        raise ValueError(
-            f"{text[:100]!r} is not a framework name; expected a lower-case word such as {', '.join(FRAMEWORKS[:3])}"
-        )
-    return text
-
-
-Framework = Annotated[str, AfterValidator(_word)]
+Framework = Annotated[
+    str,
+    matching(frameworks.WORD, f"a framework name; expected a lower-case word such as {', '.join(FRAMEWORKS[:3])}"),
+]
 
 
 def framework_warning(framework: str | None, at: str) -> Iterator[Warn]:

@@ -22,7 +22,7 @@ def amount(text: str) -> float:
     """Raises ValueError with a message for the author of `text`."""
     found = _AMOUNT.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:100]!r} is not a quantity: write 2, 0.5, 500m, 512Mi or 4Gi")
+        raise ValueError(f"{text[:100]!r} is not a valid quantity; expected a text such as 2, 0.5, 500m, 512Mi or 4Gi")
     return float(found[1]) * _UNITS[found[2] or ""]
 
 
@@ -55,7 +55,7 @@ Amount = Annotated[str, BeforeValidator(_text), AfterValidator(_above_zero)]
 Bytes = Annotated[str, BeforeValidator(_text), AfterValidator(_bytes)]
 
 
-class Resources(Part):
+class ResourceRequirements(Part):
     cpu: Amount | None = Field(None, description="The CPUs: `2`, `0.5` or `500m`.")
     memory: Bytes | None = Field(None, description="The memory in bytes: `512Mi`, `4Gi`.")
     threads: int | None = Field(None, ge=1, le=1024, description="The number of threads for numeric libraries.")

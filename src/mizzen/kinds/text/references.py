@@ -6,14 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator
-
 from mizzen.kinds.schema.resource import NAME
+from mizzen.kinds.text.patterns import accepted_by
 from mizzen.kinds.text.versions import check_alias, normal_version
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ModelReference:
     """At most one of `version` and `alias` is set. With neither, it means the current version."""
 
     name: str
@@ -26,21 +25,21 @@ class Reference:
         return f"{self.name}@{self.alias}" if self.alias else self.name
 
 
-def parse(text: str) -> Reference:
+def parse(text: str) -> ModelReference:
     """Raises ValueError with a message for the author of `text`."""
     name, mark, rest = re.fullmatch(r"([^:@]*)([:@]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
     if not NAME.fullmatch(name):
-        raise ValueError(f"{text[:100]!r} is not a reference: write name, name:version or name@alias")
+        raise ValueError(f"{text[:100]!r} is not a valid reference; expected name, name:version or name@alias")
     if mark == ":":
-        return Reference(name, version=normal_version(rest))
-    return Reference(name, alias=check_alias(rest)) if mark else Reference(name)
+        return ModelReference(name, version=normal_version(rest))
+    return ModelReference(name, alias=check_alias(rest)) if mark else ModelReference(name)
 
 
-def parse_unaliased(text: str) -> Reference:
+def parse_unaliased(text: str) -> ModelReference:
     """`name` or `name:version`; an alias is not allowed, since it would form a chain. Raises ValueError."""
     reference = parse(text)
     if reference.alias:
-        raise ValueError(f"'{text}' refers to an alias: write name or name:version")
+        raise ValueError(f"'{text}' refers to an alias; expected name or name:version")
     return reference
 
 
@@ -55,18 +54,8 @@ def split_version_suffix(name: str) -> tuple[str, str] | None:
         return None
 
 
-def _check(text: str) -> str:
-    parse(text)
-    return text
-
-
-def _check_unaliased(text: str) -> str:
-    parse_unaliased(text)
-    return text
-
-
-ReferenceText = Annotated[str, AfterValidator(_check)]
+ReferenceText = Annotated[str, accepted_by(parse)]
 """A field with a reference, stored as written."""
 
-UnaliasedText = Annotated[str, AfterValidator(_check_unaliased)]
+UnaliasedText = Annotated[str, accepted_by(parse_unaliased)]
 """A field with a reference without an alias, stored as written."""

@@ -24,7 +24,7 @@ _PYTHON = re.compile(r"3\.(\d{1,3})(?:\.\d{1,3})?")
 def requirement(line: str) -> str:
     """The requirement, if it is valid. Raises ValueError. Of pip's options, only --hash is allowed."""
     if not line.isprintable() or not _REQUIREMENT.fullmatch(line):
-        raise ValueError(f"{line[:100]!r} is not a requirement: write it as for pip, such as 'numpy>=1.26'")
+        raise ValueError(f"{line[:100]!r} is not a valid requirement; expected one as for pip, such as 'numpy>=1.26'")
     if _PASSWORD.search(line):  # the message must not repeat it: every reader of the version would see it
         raise ValueError("contains a password; configure credentials in uv or pip on the machine of the plane")
     if _OPTION.search(_HASH.sub("", line)):
@@ -36,7 +36,7 @@ def python_version(text: str) -> str:
     """The Python version, if it is valid. Raises ValueError."""
     found = _PYTHON.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text[:100]!r} is not a Python version: write 3.12, or 3.12.4 for exactly that one")
+        raise ValueError(f"{text[:100]!r} is not a valid Python version; expected 3.12, or 3.12.4 for exactly that one")
     if (3, int(found[1])) < OLDEST:
         raise ValueError(f"models need Python {'.'.join(map(str, OLDEST))} or newer, not {text}")
     return text

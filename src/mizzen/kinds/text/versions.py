@@ -27,7 +27,7 @@ def normal_version(version: str | int) -> str:
         raise ValueError(f"'{text}' is reserved and cannot name a version")
     if not VERSION.fullmatch(text):
         raise ValueError(
-            f"{text[:100]!r} is not a version; expected a number, or lower-case letters, digits, '-' and '.'"
+            f"{text[:100]!r} is not a valid version; expected a number, or lower-case letters, digits, '-' and '.'"
         )
     return text
 
@@ -59,7 +59,9 @@ def check_alias(text: str) -> str:
     if text in RESERVED_VERSIONS:
         raise ValueError(f"'{text}' is reserved and cannot name an alias")
     if not NAME.fullmatch(text):
-        raise ValueError(f"{text[:100]!r} is not an alias; expected lower-case letters, digits and '-', at most 63")
+        raise ValueError(
+            f"{text[:100]!r} is not a valid alias; expected lower-case letters, digits and '-', at most 63"
+        )
     return text
 
 

@@ -77,7 +77,7 @@ JSON, RAW = 0, 1
 OK, BAD_INPUT, MODEL_FAILED = 0, 1, 2
 
 
-class Frame(NamedTuple):
+class ReceivedFrame(NamedTuple):
     type: int
     flags: int
     id: int
@@ -141,7 +141,7 @@ class FrameReader:
             self._parts = []
         return memoryview(self._large)[self._have :]
 
-    def buffer_updated(self, size: int) -> list[Frame]:
+    def buffer_updated(self, size: int) -> list[ReceivedFrame]:
         """Return the frame if `size` bytes completed it."""
         self._have += size
         if self._large is None or self._have < self._need:
@@ -151,9 +151,9 @@ class FrameReader:
         self._large = None
         self._need = HEADER.size
         self._have = 0
-        return [Frame(type_, flags, id_, view[HEADER.size :])]
+        return [ReceivedFrame(type_, flags, id_, view[HEADER.size :])]
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[ReceivedFrame]:
         """Return all complete frames. Raises FrameError for an unsupported version or an absurd length."""
         if self._parts:
             self._parts.append(data)
@@ -177,7 +177,7 @@ class FrameReader:
             if end - at < length:
                 self._need = length
                 break
-            frames.append(Frame(type_, flags, id_, view[at + HEADER.size : at + length]))
+            frames.append(ReceivedFrame(type_, flags, id_, view[at + HEADER.size : at + length]))
             at += length
         if at < end:
             self._parts = [data[at:]]

@@ -7,12 +7,9 @@ process; `pid` and `start` identify the process.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
-
 import msgspec
 
-from mizzen.protocol.gateway_files import status_files
+from mizzen.protocol.gateway_files.status_files import StatusFiles
 
 FOLDER = "counts"
 """In the run folder."""
@@ -164,19 +161,5 @@ class Counts(msgspec.Struct, frozen=True):
     judged: list[AccuracyCounts] = []
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Counts).decode
-
-
-def write(folder: Path, counts: Counts) -> None:
-    """Raises OSError if it cannot be written."""
-    status_files.write(folder, counts.gateway, _encode(counts))
-
-
-def read(folder: Path) -> list[Counts]:
-    """Return the counts of all gateways, sorted by name."""
-    return status_files.read(folder, _decode)
-
-
-def sweep(folder: Path, gateways: Collection[str]) -> None:
-    status_files.sweep(folder, gateways, _decode)
+FILES = StatusFiles(msgspec.json.Decoder(Counts).decode)
+write, read, sweep = FILES.write, FILES.read, FILES.sweep

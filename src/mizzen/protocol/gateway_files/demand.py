@@ -7,12 +7,9 @@ is back.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from pathlib import Path
-
 import msgspec
 
-from mizzen.protocol.gateway_files import status_files
+from mizzen.protocol.gateway_files.status_files import StatusFiles
 
 FOLDER = "demand"
 """In the run folder."""
@@ -37,19 +34,5 @@ class Demand(msgspec.Struct, frozen=True):
     """By id, `<namespace>/<InferenceModel name>`. Servers without demand are omitted."""
 
 
-_encode = msgspec.json.Encoder(order="deterministic").encode
-_decode = msgspec.json.Decoder(Demand).decode
-
-
-def write(folder: Path, demand: Demand) -> None:
-    """Raises OSError if it cannot be written."""
-    status_files.write(folder, demand.gateway, _encode(demand))
-
-
-def read(folder: Path) -> list[Demand]:
-    """Return the demand of all gateways, including stopped ones."""
-    return status_files.read(folder, _decode)
-
-
-def sweep(folder: Path, gateways: Collection[str]) -> None:
-    status_files.sweep(folder, gateways, _decode)
+FILES = StatusFiles(msgspec.json.Decoder(Demand).decode)
+write, read, sweep = FILES.write, FILES.read, FILES.sweep

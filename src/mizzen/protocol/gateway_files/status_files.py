@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -21,6 +22,7 @@ class StatusFile(Protocol):
 
 
 N = TypeVar("N", bound=StatusFile)
+_encode = msgspec.json.Encoder().encode
 Stamps: TypeAlias = dict[str, tuple[int, int]]
 """Inode and time of each file."""
 
@@ -36,12 +38,6 @@ def write(folder: Path, gateway: str, data: bytes) -> None:
 
 def remove(folder: Path, gateway: str) -> None:
     (folder / f"{gateway}.json").unlink(missing_ok=True)
-
-
-def read(folder: Path, decode: Callable[[bytes], N]) -> list[N]:
-    """Read the files of all gateways, sorted by name. Skips unreadable files, which are replaced soon."""
-    found = (_read(file, decode) for file in sorted(folder.glob("*.json")))
-    return [note for note in found if note is not None]
 
 
 def read_stamps(folder: Path) -> Stamps:
@@ -65,16 +61,30 @@ def is_alive(note: StatusFile) -> bool:
     return True
 
 
-def sweep(folder: Path, gateways: Collection[str], decode: Callable[[bytes], StatusFile]) -> None:
-    """Remove the files of dead processes, and of gateways with other names."""
-    for file in folder.glob("*.json"):
-        note = _read(file, decode)
-        if file.stem not in gateways or note is None or not is_alive(note):
-            file.unlink(missing_ok=True)
+@dataclass(frozen=True, slots=True)
+class StatusFiles(Generic[N]):
+    """All files of one type, in a folder of their own."""
 
+    decode: Callable[[bytes], N]
 
-def _read(file: Path, decode: Callable[[bytes], N]) -> N | None:
-    try:
-        return decode(file.read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return None
+    def write(self, folder: Path, note: N) -> None:
+        """Raises OSError if it cannot be written."""
+        write(folder, note.gateway, _encode(note))
+
+    def read(self, folder: Path) -> list[N]:
+        """Read the files of all gateways, sorted by name. Skips unreadable files, which are replaced soon."""
+        found = map(self._read, sorted(folder.glob("*.json")))
+        return [note for note in found if note is not None]
+
+    def sweep(self, folder: Path, gateways: Collection[str]) -> None:
+        """Remove the files of dead processes, and of gateways with other names."""
+        for file in folder.glob("*.json"):
+            note = self._read(file)
+            if file.stem not in gateways or note is None or not is_alive(note):
+                file.unlink(missing_ok=True)
+
+    def _read(self, file: Path) -> N | None:
+        try:
+            return self.decode(file.read_bytes())
+        except (OSError, msgspec.DecodeError):
+            return None

@@ -7,12 +7,12 @@ stay comparable across restarts of both sides.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
 
 from mizzen.protocol.gateway_files import status_files
+from mizzen.protocol.gateway_files.status_files import StatusFiles
 
 FOLDER = "tables"
 """In the run folder."""
@@ -26,20 +26,11 @@ class TableAck(msgspec.Struct, frozen=True):
     """Of the Table."""
 
 
-_encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(TableAck).decode
-
-
-def write(folder: Path, ack: TableAck) -> None:
-    """Raises OSError if it cannot be written."""
-    status_files.write(folder, ack.gateway, _encode(ack))
+FILES = StatusFiles(msgspec.json.Decoder(TableAck).decode)
+write, sweep = FILES.write, FILES.sweep
 
 
 def list_alive(folder: Path) -> list[TableAck]:
     """Return the acknowledgments of live gateways. A gateway without a file has no Table yet and will start with the
     newest. If another process has reused a pid, the wait for it is still bounded."""
-    return [taken for taken in status_files.read(folder, _decode) if status_files.is_alive(taken)]
-
-
-def sweep(folder: Path, gateways: Collection[str]) -> None:
-    status_files.sweep(folder, gateways, _decode)
+    return [ack for ack in FILES.read(folder) if status_files.is_alive(ack)]

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mizzen.protocol.prometheus_text import CONTENT_TYPE, Labels, MetricFamily, Sample, render
+from mizzen.protocol.prometheus_text import CONTENT_TYPE, Labels, MetricFamily, MetricSample, render
 from mizzen.reconcile.loop import ControllerBacklog
 from mizzen.server.admin.usage import can_see, plane_processes
 from mizzen.server.auth import authorization, targets
@@ -66,7 +66,7 @@ def routes(inside: PlaneStats) -> list[Route]:
 def _server_families(request: Request, found: UsageSnapshot) -> Iterator[MetricFamily]:
     name = "mizzen_replicas_wanted"
     rows = [
-        Sample(name, (("namespace", key[0]), ("model", key[1]), ("version", key[2])), served.wanted)
+        MetricSample(name, (("namespace", key[0]), ("model", key[1]), ("version", key[2])), served.wanted)
         for key, served in sorted(found.sample.inventory.served.items())
         if can_see(request, key)
     ]
@@ -118,12 +118,12 @@ def _controller_families(backlogs: list[ControllerBacklog]) -> Iterator[MetricFa
 
 def _store_families(objects: Mapping[str, int], size: int, free: int) -> Iterator[MetricFamily]:
     name = "mizzen_resources"
-    rows = [Sample(name, (("kind", kind),), count) for kind, count in sorted(objects.items())]
+    rows = [MetricSample(name, (("kind", kind),), count) for kind, count in sorted(objects.items())]
     yield MetricFamily(name, "gauge", "Objects of each kind.", rows)
     name = "mizzen_store_bytes"
-    yield MetricFamily(name, "gauge", "Size of the store's files.", [Sample(name, (), size)])
+    yield MetricFamily(name, "gauge", "Size of the store's files.", [MetricSample(name, (), size)])
     name = "mizzen_disk_free_bytes"
-    yield MetricFamily(name, "gauge", "Free bytes on the disk of the data directory.", [Sample(name, (), free)])
+    yield MetricFamily(name, "gauge", "Free bytes on the disk of the data directory.", [MetricSample(name, (), free)])
 
 
 def _family(
@@ -134,4 +134,4 @@ def _family(
     value: Callable[[Row], float],
 ) -> MetricFamily:
     """A sample for each row."""
-    return MetricFamily(name, kind, help_, [Sample(name, labels, value(row)) for labels, row in rows])
+    return MetricFamily(name, kind, help_, [MetricSample(name, labels, value(row)) for labels, row in rows])

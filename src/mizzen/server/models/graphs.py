@@ -22,7 +22,7 @@ from mizzen.graph import diversity
 from mizzen.graph.bandits import Arm, BanditState, wilson_interval
 from mizzen.graph.compile.graph import spec_of
 from mizzen.kinds.graph import callees
-from mizzen.kinds.graph.callees import Callee
+from mizzen.kinds.graph.callees import DeclaredCall
 from mizzen.kinds.graph.nodes import GraphNode
 from mizzen.kinds.graph.routes import Bandit
 from mizzen.kinds.graph.spec import MLGraphSpec, MLGraphStatus
@@ -202,7 +202,7 @@ def _shadows(spec: MLGraphSpec) -> set[str]:
     }
 
 
-def _render_call(call: Callee) -> dict[str, str]:
+def _render_call(call: DeclaredCall) -> dict[str, str]:
     if call.served is not None:
         return {"role": call.role, "kind": "served", "name": str(call.served)}
     if call.address:

@@ -29,7 +29,7 @@ def table(address: str) -> table_types.Table:
             for name in MODELS
         ),
     )
-    graph = table_types.Plan(graph=table_types.Graph(uid=UID, generation=1, nodes=nodes), kept=kept(UID))
+    graph = table_types.Plan(graph=table_types.CompiledGraph(uid=UID, generation=1, nodes=nodes), kept=kept(UID))
     plans = {name: table_types.Plan(servers=(f"default/{name}",), kept=kept(name)) for name in MODELS} | {"g": graph}
     routes = tuple(
         table_types.Route(namespace="default", name=name, version="1", plan=each, versions={"1": each})

@@ -73,7 +73,7 @@ def table(addresses: dict[str, str]) -> table_types.Table:
     kept = table_types.RecordLimits(uid=UID, max_bytes=1 << 20, max_seconds=3600.0)
     plans = {name: ("7", table_types.Plan(servers=(f"default/{name}",))) for name in addresses}
     for name, nodes in GRAPHS.items():
-        graph = table_types.Graph(uid=UID if name == "bandit" else name, generation=3, nodes=nodes)
+        graph = table_types.CompiledGraph(uid=UID if name == "bandit" else name, generation=3, nodes=nodes)
         plans[name] = "3", table_types.Plan(graph=graph, kept=kept if name == "bandit" else None)
     routes = tuple(
         table_types.Route(namespace="default", name=name, version=version, plan=each, versions={version: each})

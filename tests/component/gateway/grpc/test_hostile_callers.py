@@ -16,7 +16,7 @@ from mizzen.gateway.grpc.message_framing import MessageReader
 from mizzen.gateway.grpc.streaming import MAX_PENDING, StreamingCallLimit
 from mizzen.gateway.grpc.wire import message_types, status
 from mizzen.gateway.request.body_budget import BodyBudget, BodyReservation
-from mizzen.gateway.request.grpc_status import Status
+from mizzen.gateway.request.grpc_status import GrpcStatus
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import ErrorCode
 from tests.support.gateway.harness import Gateway, until
@@ -226,6 +226,6 @@ def test_large_heads_of_messages_that_do_not_come_are_counted(raw: Raw, heads: l
 
 def test_words_beyond_ascii_fit_into_a_head() -> None:
     for words in ("模型" * 1000, "x" * 1995 + "模型", "é" * 5000):
-        coded = dict(status.trailers_of(Status.INTERNAL, words))[b"grpc-message"]
+        coded = dict(status.trailers_of(GrpcStatus.INTERNAL, words))[b"grpc-message"]
         assert len(coded) <= 2000
         assert words.startswith(unquote(coded.decode(), errors="strict"))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mizzen.gateway.grpc.wire import message_types
-from mizzen.gateway.request.grpc_status import BY_HTTP, Status
+from mizzen.gateway.request.grpc_status import BY_HTTP, GrpcStatus
 from tests.support.gateway.harness import LIMITS, Gateway, request, until
 from tests.support.gateway.models import Counting, ModelRuntime
 from tests.support.grpcs import PATIENCE, SERVICE, Caller, outputs_of, request_of, typed_request_of
@@ -113,8 +113,8 @@ def test_rest_and_grpc_answer_the_same(both: Gateway, call: Caller, typed: bool)
 
 
 def test_every_status_has_the_number_that_clients_know() -> None:
-    assert {status.name: status.value for status in Status} == {
-        name: getattr(grpc.StatusCode, name).value[0] for name in Status.__members__
+    assert {status.name: status.value for status in GrpcStatus} == {
+        name: getattr(grpc.StatusCode, name).value[0] for name in GrpcStatus.__members__
     }
 
 

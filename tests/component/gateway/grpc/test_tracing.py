@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mizzen.gateway.request.grpc_status import Status
+from mizzen.gateway.request.grpc_status import GrpcStatus
 from mizzen.gateway.telemetry.tracing import TracingConfig
 from mizzen.telemetry.destination import read_destination
 from tests.support.collector import SERVER, Collector, collecting
@@ -53,4 +53,4 @@ def test_a_call_that_is_refused(collector: Collector, call: Caller) -> None:
     marked = call.as_(traceparent=f"00-{TRACE}-{CALLER}-01")
     assert call.refusal(lambda: marked.infer(request_of("nobody", [[1, 2]])))[0] == "NOT_FOUND"
     (request,) = collector.trace(TRACE, INFER)
-    assert request.attributes["rpc.grpc.status_code"] == Status.NOT_FOUND
+    assert request.attributes["rpc.grpc.status_code"] == GrpcStatus.NOT_FOUND

@@ -25,13 +25,13 @@ GATEWAY = f"""
 import socket, sys
 from pathlib import Path
 import uvloop
-from mizzen.gateway.process import AccessOptions, FeedbackOptions, Limits, ReportOptions, serve
+from mizzen.gateway.process import AccessOptions, FeedbackOptions, GatewayLimits, ReportOptions, serve
 
 folder = Path(sys.argv[1])
 guard = AccessOptions(access=folder / "access.json", refusals=folder / "refusals", name="g", loopback=True,
               anonymous=True, rates=folder / "rates", quotas=folder / "quotas.db")
-limits = Limits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}, hold_seconds=10.0, stop_timeout=5.0,
-                connections=500)
+limits = GatewayLimits(max_body_bytes={32 * MIB}, queue_limit=1000, queue_bytes={BOUND}, hold_seconds=10.0,
+                       stop_timeout=5.0, connections=500)
 listener = socket.socket(fileno=int(sys.argv[2]))
 uvloop.run(serve(socket=listener, table=folder / "table.json", guard=guard, limits=limits,
                  records=ReportOptions(folder / "counts", folder / "tables", folder / "demand", folder / "access.log"),

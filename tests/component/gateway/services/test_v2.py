@@ -197,7 +197,7 @@ async def test_what_is_no_answer_is_said_to_be_none(world: World, body: Any, wor
     [
         ("999", b"", "not a length within"),
         ("x", b"", "not a length within"),
-        (None, b"12345678more", "4 bytes more than its outputs say"),
+        (None, b"12345678more", "4 bytes more than its outputs announce"),
         (None, b"1234", "says 8 bytes, of which 4 came"),
     ],
 )

@@ -119,7 +119,7 @@ class Ear(Runtime):
         self.heard: list[Any] = []
         super().__init__(path, hello)
 
-    def _take(self, writer: asyncio.StreamWriter, frame: framing.Frame) -> None:
+    def _take(self, writer: asyncio.StreamWriter, frame: framing.ReceivedFrame) -> None:
         if frame.type == framing.FEEDBACK:
             self.heard.append((frame.flags, msgpack.unpack(frame.body)))
         else:

@@ -158,8 +158,10 @@ def test_a_scrape_follows_the_conventions(gateway: Gateway) -> None:
 
 
 def test_histograms_without_anything_are_whole() -> None:
-    samples = list(prometheus_text.histogram_samples("x_seconds", (), BOUNDS, [0] * 16, 0.0))
-    text = prometheus_text.render([prometheus_text.MetricFamily("x_seconds", "histogram", "X.", samples)])
+    empty = prometheus_text.Histogram(BOUNDS, [0] * 16, 0.0)
+    rows: list[tuple[prometheus_text.Labels, None]] = [((), None)]
+    families = prometheus_text.build_families([("x_seconds", "histogram", "X.", lambda _: empty)], rows)
+    text = prometheus_text.render(families)
     [family] = _families(text.decode())
     assert len(family.samples) == len(BOUNDS) + 3
 

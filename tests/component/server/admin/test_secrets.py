@@ -67,7 +67,7 @@ def test_who_may_write_in_a_namespace_has_its_secrets(plane: Harness) -> None:
 @pytest.mark.parametrize(
     ("name", "body", "path", "part"),
     [
-        ("Not-A-Name", {"data": {"k": VALUE}}, "name", "is not a name"),
+        ("Not-A-Name", {"data": {"k": VALUE}}, "name", "is not a valid name"),
         ("db", {}, "data", "required"),
         ("db", {"data": {}}, "data", "required"),
         ("db", {"data": [VALUE]}, "data", "required"),

@@ -48,7 +48,7 @@ def test_all_faults_come_at_once(shared_admin: httpx2.Client) -> None:
     assert found["kind"] == "must be 'InferenceModel' here, not 'Modle'"
     assert found["metadata"] == "unknown field 'label'; did you mean 'labels'?"
     assert "as the path says" in found["metadata.namespace"]
-    assert "is not a name" in found["metadata.name"]
+    assert "is not a valid name" in found["metadata.name"]
     assert found["metadata.labels.a"] == "must be a text; quote it: '1'"
     assert found["metadata.annotations"] == "must be an object of texts"
     assert found["spec.modelName"] == "required"

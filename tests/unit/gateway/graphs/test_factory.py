@@ -15,11 +15,11 @@ from mizzen.graph import table_types
 from mizzen.selection.cached_state import StateCache
 
 
-def bandit(epsilon: float) -> table_types.Graph:
+def bandit(epsilon: float) -> table_types.CompiledGraph:
     route = table_types.Routing(kind="mab", children=(1, 2), policy=table_types.Policy(name="egreedy", epsilon=epsilon))
     ends = [table_types.Node(name=name, dependencies=(0,), call=table_types.Callee(name=name)) for name in "bc"]
     root = table_types.Node(name="a", children=(1, 2), route=route)
-    return table_types.Graph(uid="u", generation=1, nodes=(root, *ends))
+    return table_types.CompiledGraph(uid="u", generation=1, nodes=(root, *ends))
 
 
 def test_a_bandit_is_not_begun_anew_by_each_table(tmp_path: Path) -> None:

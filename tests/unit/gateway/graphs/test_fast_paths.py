@@ -21,7 +21,7 @@ from mizzen.gateway.inference.endpoint import Endpoint
 from mizzen.gateway.inference.inference import Inference
 from mizzen.gateway.inference.protocols import JSON, V2
 from mizzen.gateway.queueing.call import Call
-from mizzen.gateway.queueing.signature import Hello, Signature, Tensor
+from mizzen.gateway.queueing.signature import Hello, HelloTensor, SignatureCheck
 from mizzen.gateway.request.head import EMPTY_HEAD
 from mizzen.gateway.telemetry.counters import Counters
 from mizzen.graph import merging, messages, table_types
@@ -77,16 +77,16 @@ def payload_of(values: list[float], datatype: str = "FP64", name: str = "y") -> 
     return struct.pack("<I", len(text)) + text + data
 
 
-def ensemble(count: int, weights: tuple[float, ...], kind: Any) -> table_types.Graph:
+def ensemble(count: int, weights: tuple[float, ...], kind: Any) -> table_types.CompiledGraph:
     members = tuple(
         table_types.Node(name=f"m{at}", children=(count,), call=table_types.Callee(name="any")) for at in range(count)
     )
     merge = table_types.Merging(kind=kind, weights=weights)
     joined = table_types.Node(name="joined", dependencies=tuple(range(count)), merge=merge)
-    return table_types.Graph(uid="u", generation=1, nodes=(*members, joined))
+    return table_types.CompiledGraph(uid="u", generation=1, nodes=(*members, joined))
 
 
-def chain(count: int) -> table_types.Graph:
+def chain(count: int) -> table_types.CompiledGraph:
     nodes = [
         table_types.Node(
             name=f"m{at}",
@@ -96,10 +96,10 @@ def chain(count: int) -> table_types.Graph:
         )
         for at in range(count)
     ]
-    return table_types.Graph(uid="u", generation=1, nodes=tuple(nodes))
+    return table_types.CompiledGraph(uid="u", generation=1, nodes=tuple(nodes))
 
 
-def bound(graph: table_types.Graph) -> tuple[BoundGraph, list[Asked]]:
+def bound(graph: table_types.CompiledGraph) -> tuple[BoundGraph, list[Asked]]:
     made = BoundGraph(
         graph, node_stats=[NodeStats() for _ in graph.nodes], clock=lambda: 1.0, rng=Random(0),
         select=lambda *_: None, writer=None,  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ Outcome = tuple[int, bytes]
 
 
 def played(
-    graph: table_types.Graph, submit: Callable[[BoundGraph], Callable[[Call], None]], outcomes: list[Outcome],
+    graph: table_types.CompiledGraph, submit: Callable[[BoundGraph], Callable[[Call], None]], outcomes: list[Outcome],
     order: list[int], form: tuple[list[str] | None, Any],
 ) -> tuple[list[tuple[int, bytes]], list[int]]:  # fmt: skip
     """What the client gets, and how many calls of each member nobody wanted any more when it was its turn."""
@@ -196,7 +196,7 @@ def test_an_output_that_nobody_gives_is_the_fault_of_who_wants_it(
     place: int,
     told: tuple[int, str],
 ) -> None:
-    hello = Hello("ready", outputs=[Tensor(name, "FP64", [-1]) for name in gives])
+    hello = Hello("ready", outputs=[HelloTensor(name, "FP64", [-1]) for name in gives])
     monkeypatch.setattr(Asked, "hello", hello)
     outcomes = [(200, payload_of([1.0])), (200, payload_of([1.0]))]
     outcomes[place] = (400, b"no")
@@ -211,8 +211,8 @@ def test_an_output_that_nobody_gives_is_the_fault_of_who_wants_it(
 def test_what_the_first_node_cannot_take_is_the_fault_of_who_sent_it(
     monkeypatch: pytest.MonkeyPatch, straight: bool, wanted: list[str] | None
 ) -> None:
-    hello = Hello("ready", inputs=[Tensor("x", "FP64", [-1, 4])], outputs=[Tensor("y", "FP64", [-1])])
-    monkeypatch.setattr(Asked, "signature", Signature(hello))
+    hello = Hello("ready", inputs=[HelloTensor("x", "FP64", [-1, 4])], outputs=[HelloTensor("y", "FP64", [-1])])
+    monkeypatch.setattr(Asked, "signature", SignatureCheck(hello))
     monkeypatch.setattr(Asked, "hello", hello)
     submit = submit_of if straight else lambda made: made.submit
     [(code, body)], _ = played(chain(2), submit, [], [], (wanted, None))
@@ -247,7 +247,7 @@ def test_means_straight_from_replies_are_those_of_a_merge(data: st.DataObject) -
         return
     assert text is not None
     members = [
-        merging.Member(f"m{at}", weight, messages.parse_reply(payload))
+        merging.EnsembleMember(f"m{at}", weight, messages.parse_reply(payload))
         for at, (weight, payload) in enumerate(zip(weights, payloads, strict=True))
     ]
     assert json.loads(text) == json.loads(messages.to_payload(merging.mean(members)))

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from mizzen.gateway.queueing.signature import Hello, Tensor, decode_hello, signature_of
+from mizzen.gateway.queueing.signature import Hello, HelloTensor, decode_hello, signature_of
 from mizzen.protocol import v2
 from mizzen.protocol.frames import framing, msgpack
 
 
 def hello_of(*inputs: tuple[str, list[int]], strict: bool = True) -> Hello:
-    tensors = [Tensor(name, "FP64", shape) for name, shape in inputs]
-    return Hello(state="ready", inputs=tensors, outputs=[Tensor("y", "FP64", [-1])], strict=strict)
+    tensors = [HelloTensor(name, "FP64", shape) for name, shape in inputs]
+    return Hello(state="ready", inputs=tensors, outputs=[HelloTensor("y", "FP64", [-1])], strict=strict)
 
 
 def request_of(*inputs: tuple[str, list[int]], outputs: list[str] | None = None) -> v2.InferRequest:
@@ -72,13 +72,13 @@ def test_reads_a_hello_as_it_is_sent() -> None:
         "inputs": [{"name": "x", "datatype": "FP64", "shape": [-1, 4]}], "outputs": [],
     }  # fmt: skip
     hello = decode_hello(msgpack.pack(sent))
-    assert hello.inputs == [Tensor("x", "FP64", [-1, 4])]
+    assert hello.inputs == [HelloTensor("x", "FP64", [-1, 4])]
     assert hello.strict
 
 
 def test_one_tensor_of_rows_may_stand_for_all_inputs() -> None:
-    columns = [Tensor("age", "FP64", [-1]), Tensor("city", "BYTES", [-1])]
-    hello = Hello(state="ready", inputs=columns, strict=True, table=Tensor("input", "BYTES", [-1, 2]))
+    columns = [HelloTensor("age", "FP64", [-1]), HelloTensor("city", "BYTES", [-1])]
+    hello = Hello(state="ready", inputs=columns, strict=True, table=HelloTensor("input", "BYTES", [-1, 2]))
     check(hello, request_of(("input", [3, 2])))
     check(hello, request_of(("age", [3]), ("city", [3])))
     with pytest.raises(ValueError, match=r"inputs\[0\].shape: \[3, 1\] does not fit \[-1, 2\]"):
@@ -119,9 +119,12 @@ def test_several_tensors_keep_their_names() -> None:
 
 
 def test_what_stands_for_all_inputs_keeps_its_name() -> None:
-    for columns in ([Tensor("age", "FP64", [-1])], [Tensor("age", "FP64", [-1]), Tensor("city", "BYTES", [-1])]):
+    for columns in (
+        [HelloTensor("age", "FP64", [-1])],
+        [HelloTensor("age", "FP64", [-1]), HelloTensor("city", "BYTES", [-1])],
+    ):
         width = len(columns)
-        hello = Hello(state="ready", inputs=columns, strict=True, table=Tensor("input", "FP64", [-1, width]))
+        hello = Hello(state="ready", inputs=columns, strict=True, table=HelloTensor("input", "FP64", [-1, width]))
         assert adapt(hello, ("input", [3, width])) == [("input", [3, width])]
         with pytest.raises(ValueError, match=rf"input 'input': shape \[3, 9\] does not fit \[-1, {width}\]"):
             adapt(hello, ("input", [3, 9]))

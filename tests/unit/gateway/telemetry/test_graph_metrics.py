@@ -117,8 +117,8 @@ def test_what_a_route_may_send_to_is_counted_from_nothing_and_goes_with_an_edit(
     assert NodeStats().chosen == {}
 
 
-def graph(*children: str) -> table_types.Graph:
+def graph(*children: str) -> table_types.CompiledGraph:
     places = tuple(range(1, len(children) + 1))
     root = table_types.Node(name="a", children=places, route=table_types.Routing(kind="split", children=places))
     ends = (table_types.Node(name=name, dependencies=(0,), call=table_types.Callee(name=name)) for name in children)
-    return table_types.Graph(uid="u", generation=1, nodes=(root, *ends))
+    return table_types.CompiledGraph(uid="u", generation=1, nodes=(root, *ends))

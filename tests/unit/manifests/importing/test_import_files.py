@@ -75,7 +75,7 @@ def test_other_kinds_are_left_out_with_a_note(text: str, says: str) -> None:
         (ONE.replace("name: one", "generateName: one"), "metadata.name: required"),
         (ONE.replace("{name: one}", "{name: one, labels: [a]}"), "metadata.labels: must be an object of texts"),
         (ONE.replace("{name: one}", "{name: one, labels: {a: 1}}"), "would be rejected: metadata.labels.a"),
-        (ONE.replace("{name: one}", "{name: one, namespace: No!}"), "metadata.namespace: 'No!' is not a name"),
+        (ONE.replace("{name: one}", "{name: one, namespace: No!}"), "metadata.namespace: 'No!' is not a valid name"),
         (ONE.partition("spec:")[0], "spec: required"),
         (ONE.partition("spec:")[0] + "spec: []\n", "spec: must be an object"),
         (ONE.partition("spec:")[0] + "spec: {nodes: []}\n", "spec.nodes: must be an object"),

@@ -260,14 +260,15 @@ def test_a_model_that_has_the_name_of_a_graph_is_called_otherwise() -> None:
     ("nodes", "says"),
     [
         (f"start: {{{SEQUENCE}: [{{serviceName: a}}]}}", "spec.nodes.root: required"),
-        ("root: {routerType: Sequence}", "spec.nodes.root.steps: must have at least 1"),
-        ("root: {routerType: Fork, steps: [{serviceName: a}]}", "spec.nodes.root.routerType: 'Fork' is not possible"),
+        ("root: {routerType: Sequence}", "spec.nodes.root.steps: must have at least 1 entry"),
+        ("root: {routerType: Fork, steps: [{serviceName: a}]}", "spec.nodes.root.routerType: 'Fork' is not a valid "
+        "value"),
         (f"root: {{{SEQUENCE}: [{{name: a}}]}}", "must have exactly one of serviceName, serviceUrl and nodeName"),
         (f"root: {{{SEQUENCE}: [{{serviceName: a, nodeName: b}}]}}", "must have exactly one of"),
         (f"root: {{{SEQUENCE}: [{{nodeName: b}}]}}", "spec.nodes.root.steps[0].nodeName: no node 'b'"),
         (f"root: {{{SEQUENCE}: [{{serviceName: 7}}]}}", "spec.nodes.root.steps[0].serviceName: must be a text"),
         (f"root: {{{SEQUENCE}: {{serviceName: a}}}}", "spec.nodes.root.steps: must be a list"),
-        (f"root: {{{SEQUENCE}: [{{serviceUrl: 'ftp://x'}}]}}", "is not an address"),
+        (f"root: {{{SEQUENCE}: [{{serviceUrl: 'ftp://x'}}]}}", "is not a valid address"),
         (f"root: {{{SPLITTER}: [{{serviceName: a, weight: -1}}]}}", "must be at least 0, not -1"),
         (f"root: {{{SPLITTER}: [{{serviceName: a, weight: 0}}]}}", "every weight is 0"),
         (f"root: {{{SPLITTER}: [{{serviceName: a, weight: 0.5}}]}}", "must be a whole number"),

@@ -92,27 +92,27 @@ class InferRequestParser:
             raise Malformed(CUT_OFF)
         return InferRequestMessage(id_, self._describe(b"".join(rest), len(rest), authorize), raw)
 
-    def _describe(self, said: bytes, parts: int, welcome: Callable[[], object]) -> RequestDescription:
-        described = self._cache.get(said)
+    def _describe(self, fields: bytes, parts: int, authorize: Callable[[], object]) -> RequestDescription:
+        described = self._cache.get(fields)
         if described is None:
-            if len(said) > UNAUTHORIZED_BYTES or parts > UNAUTHORIZED_FIELDS:
-                welcome()
-            described = _parse_description(said)
-            if described.request is not None and described.contents is None and len(said) <= MAX_CACHED_BYTES:
+            if len(fields) > UNAUTHORIZED_BYTES or parts > UNAUTHORIZED_FIELDS:
+                authorize()
+            described = _parse_description(fields)
+            if described.request is not None and described.contents is None and len(fields) <= MAX_CACHED_BYTES:
                 if len(self._cache) >= MAX_CACHED:
                     self._cache.clear()
-                self._cache[said] = described
+                self._cache[fields] = described
         return described
 
 
-def _parse_description(said: bytes) -> RequestDescription:
+def _parse_description(fields: bytes) -> RequestDescription:
     model = version = ""
     inputs: list[dict[str, Any]] = []
     contents: list[list[memoryview]] = []
     outputs: list[dict[str, Any]] = []
     parameters: dict[str, Any] = {}
     left = iter(range(MAX_FIELDS))
-    for number, _, value in protobuf_wire.iter_fields(said):
+    for number, _, value in protobuf_wire.iter_fields(fields):
         _count_field(left)
         if number == 1:
             model = protobuf_wire.text_of(value)
@@ -144,8 +144,8 @@ def _validate(
     inputs: list[dict[str, Any]], outputs: list[dict[str, Any]], parameters: dict[str, Any]
 ) -> binary.BinaryRequest:
     """Validate by the same rules, and with the same messages, as JSON requests. Raises ValueError."""
-    said = {"inputs": inputs, "outputs": outputs or None, "parameters": parameters or None}
-    request = v2.decode_with(lambda _: msgspec.convert(said, binary.BinaryRequest), b"-")
+    message = {"inputs": inputs, "outputs": outputs or None, "parameters": parameters or None}
+    request = v2.decode_with(lambda _: msgspec.convert(message, binary.BinaryRequest), b"-")
     v2.check(request.inputs, request.outputs)
     for at, tensor in enumerate(request.inputs):
         if tensor.parameters and "shared_memory_region" in tensor.parameters:

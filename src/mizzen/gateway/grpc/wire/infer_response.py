@@ -56,8 +56,8 @@ class InferResponseEncoder:
 def encode_default_parameters(why: bytes) -> bytes:
     """Encode the parameters that mark a default answer, the same as in REST, as fields of the message."""
     true, text = encode_varint(1 << 3) + encode_varint(1), encode_field(3, why)
-    said = ((b"default", true), (b"default_reason", text))
-    return b"".join(encode_field(4, encode_field(1, name) + encode_field(2, value)) for name, value in said)
+    parameters = ((b"default", true), (b"default_reason", text))
+    return b"".join(encode_field(4, encode_field(1, name) + encode_field(2, value)) for name, value in parameters)
 
 
 def _encode_outputs(outputs: list[dict[str, Any]]) -> tuple[bytes, tuple[int, ...]]:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from mizzen.gateway.request.grpc_status import BY_HTTP, Status
+from mizzen.gateway.request.grpc_status import BY_HTTP, GrpcStatus
 from mizzen.web.http2.headers import encode_headers, encode_text
 
 TYPE: Final = (b"content-type", b"application/grpc")
@@ -34,24 +34,24 @@ def response_head(request_id: bytes) -> bytes:
 def error_head(code: int, words: str, *, retry: int = 0, request_id: bytes = b"") -> bytes:
     """Return the headers of a response that is only an error. `code`: the HTTP status. `retry`: seconds until a retry
     is worthwhile."""
-    status = BY_HTTP.get(code, Status.UNKNOWN)
+    status = BY_HTTP.get(code, GrpcStatus.UNKNOWN)
     more = []
     if retry:
         more.append((b"grpc-retry-pushback-ms", b"%d" % (retry * 1000)))
     if request_id:
         more.append((b"mizzen-request-id", request_id))
-    if status == Status.UNIMPLEMENTED:
+    if status == GrpcStatus.UNIMPLEMENTED:
         more.append(_ENCODINGS)
     return _HEAD + encode_headers([*trailers_of(status, words), *more])
 
 
-def trailers_of(status: Status, words: str) -> list[tuple[bytes, bytes]]:
+def trailers_of(status: GrpcStatus, words: str) -> list[tuple[bytes, bytes]]:
     return [(b"grpc-status", b"%d" % status), (b"grpc-message", _encode_message(words))]
 
 
 def not_grpc_head(words: str) -> bytes:
     """Return the headers for a client that speaks HTTP/2 but not gRPC."""
-    return encode_headers([(b":status", b"415"), *trailers_of(Status.UNKNOWN, words)])
+    return encode_headers([(b":status", b"415"), *trailers_of(GrpcStatus.UNKNOWN, words)])
 
 
 def _encode_message(words: str) -> bytes:
