@@ -16,7 +16,7 @@ from starlette.requests import Request
 from mizzen import protobuf_wire
 from mizzen.errors import BadRequest
 from mizzen.protobuf_wire import BYTES, Malformed
-from mizzen.server.http.request_bodies import read_bytes, read_object
+from mizzen.server.http.request_bodies import media_type, read_bytes, read_object
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
@@ -43,7 +43,7 @@ FieldType: TypeAlias = MessageDescriptor | Literal["text", "bytes", "string map"
 
 async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The body as an object, from protobuf or as in `read_object`. TooLarge, UnsupportedMediaType, BadRequest."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+    if media_type(request) != MEDIA_TYPE:
         return await read_object(request, limit)
     return decode(await read_bytes(request, limit))
 
