@@ -33,7 +33,7 @@ MOST_KEYS = 256
 
 
 class IssuerKeys:
-    """`oidc.KeySource`. `source` is a file or an http(s) URL; if empty, the issuer's discovery document names it."""
+    """An `oidc.KeyLookup`. `source` is a file or an http(s) URL; if empty, the issuer's discovery document names it."""
 
     def __init__(self, issuer: str, source: str, clock: Callable[[], float]) -> None:
         self._issuer = issuer
