@@ -164,8 +164,8 @@ def _check_alias_target(facts: ModelFacts, second: Reference) -> Condition | Non
     if first is None or first.deleting:
         return false_condition("Accepted", "ModelNotFound", f"spec.aliasOf: there is no model '{second.name}'")
     if first.spec.get("aliasOf"):
-        meant = first.spec["aliasOf"]
-        message = f"spec.aliasOf: '{second.name}' is itself an alias of '{meant}'; use '{meant}'"
+        target = first.spec["aliasOf"]
+        message = f"spec.aliasOf: '{second.name}' is itself an alias of '{target}'; use '{target}'"
         return false_condition("Accepted", "AliasChain", message)
     if second.version and second.version not in facts.versions:
         message = f"spec.aliasOf: model '{second.name}' has no version {second.version}"

@@ -132,9 +132,9 @@ class ModelMonitors:
         return Resource("Workload", meta, tensorboard_spec(self._data_dir, model, spec))
 
 
-def choose_tool(asked: str | None, framework: str, installed: frozenset[str]) -> ToolChoice:
+def choose_tool(requested: str | None, framework: str, installed: frozenset[str]) -> ToolChoice:
     """The tool to show, and why it is not the requested one or the framework's own."""
-    tool = asked or _tool_of(framework)
+    tool = requested or _tool_of(framework)
     if tool is None:
         return ToolChoice(SCALARS, "ToolUnknown", f"framework '{framework}' is unknown; showing scalars")
     if tool == SCALARS or tool in installed:

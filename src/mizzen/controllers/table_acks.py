@@ -42,12 +42,12 @@ class GatewayTraffic:
         """Record the Table that gateways can load from now on."""
         now: Since = (table.serial, self._clock())
         named = set(_list_addresses(table))
-        kept = {
-            address: went
-            for address, went in self._gone.items()
-            if address not in named and now[1] - went[1] < self._patience
+        recent = {
+            address: since
+            for address, since in self._gone.items()
+            if address not in named and now[1] - since[1] < self._patience
         }
-        self._gone = kept | dict.fromkeys(self._named.keys() - named, now)
+        self._gone = recent | dict.fromkeys(self._named.keys() - named, now)
         self._named = {address: self._named.get(address, now) for address in named}
         self._first, self._newest = self._first or now, now
 

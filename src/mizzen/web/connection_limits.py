@@ -203,9 +203,9 @@ class Handshake:
         loop, limit = asyncio.get_running_loop(), self._limiter.timeouts.handshake
 
         def create_protocol() -> LimitedConnection:
-            made = protocol()
-            made.handshake = self
-            return made
+            connection = protocol()
+            connection.handshake = self
+            return connection
 
         try:
             async with asyncio.timeout(limit):

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP connections, with limits on what clients may send and how long they may take."""
+"""uvicorn's HTTP connections, with limits on the size and the duration of requests."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Graphs:
         traffic: Traffic | None = None,
     ) -> None:
         """`context` lists the capabilities of the engine. `prober` probes external services; without it, all count as
-        available. `traffic` knows what gateways route to; without it, gateways count as up to date."""
+        available. `traffic` knows where gateways route to; without it, gateways count as up to date."""
         self._inference_url = inference_url
         self._context = context
         self._prober = prober or NoProber()
@@ -160,12 +160,12 @@ class Graphs:
         wanted = merge_workloads(each for each in (new, old) if each is not None and (each is new or each is answers))
         lingering = find_draining(facts, before.serving, wanted, now)
         ready = _ready_condition(accepted, answers, new, facts)
-        shown = new or answers
+        reported = new or answers
         status = MLGraphStatus(
             conditions=(accepted, _nodes_ready_condition(accepted, new), ready),
             phase=phase_of(answers=answers is not None, ready=ready.true),
             url=url_of(self._inference_url, facts.resource.ref) if answers is not None else None,
-            nodes=shown.states if shown is not None else (),
+            nodes=reported.states if reported is not None else (),
             serving=answers.serving if answers is not None else None,
         )
         again = [GATEWAY_POLL] if ready.reason == "Routing" else []

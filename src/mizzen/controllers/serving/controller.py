@@ -66,8 +66,8 @@ class Serving:
     ) -> None:
         """`context` lists the capabilities of the engine. `fetching` fetches the archives that manifests name. `here`
         is the name of this machine's Node, which is in the default namespace and serves all namespaces. `traffic` knows
-        what gateways route to; without it, gateways count as up to date. `scaler` returns the replicas that the load
-        needs; without it, only specs set them. `checkpoints` holds what jobs saved; without it, there are none."""
+        where gateways route to; without it, gateways count as up to date. `scaler` returns the replicas that the load
+        needs; without it, only specs set them. `checkpoints` finds those that jobs saved; without it, none exist."""
         self._inference_url = inference_url
         self._context = context
         self._fetching = fetching or NoArchiveFetcher()
@@ -259,7 +259,7 @@ class Serving:
         workload: Resource | None,
         conditions: tuple[Condition, ...],
     ) -> InferenceModelStatus:
-        """`decided` holds the target and what is serving; the replicas of `workload` are counted."""
+        """`decided` holds the target and the serving version; the replicas of `workload` are counted."""
         reported = WorkloadStatus.of(workload) if workload else WorkloadStatus()
         serves = bool(decided.serving_version)
         counted = {

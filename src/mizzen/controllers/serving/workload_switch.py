@@ -30,7 +30,7 @@ class Switch:
     draining: tuple[Resource, ...] = ()
     reloading: bool = False
     serving: Mapping[str, str | None] = field(default_factory=dict)
-    """Changed status fields of what is serving."""
+    """Changed status fields about the serving version."""
 
     @property
     def children(self) -> tuple[Resource, ...]:

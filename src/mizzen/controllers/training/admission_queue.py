@@ -1,4 +1,4 @@
-"""The queue that admits training jobs to the machine: which jobs hold resources, which is next, what the others need.
+"""The queue that admits training jobs to the machine: which jobs hold resources, which is next, what others wait for.
 
 Jobs are gang-scheduled: a job gets all that it requests, or waits. Waiting jobs are ordered by priority, then by age,
 without overtaking: a small job behind a large one waits too, or the large one might starve. A job that requests more

@@ -1,4 +1,4 @@
-"""The end of a job, which is final, and what is left to do then: cleanup, and removal of the object. Pure."""
+"""The end of a job, which is final, and the work after it: cleanup, and removal of the object. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the exit of one replica means (§E): it has succeeded, is restarted, or has failed for good. Pure."""
+"""The meaning of one replica's exit (§E): it has succeeded, is restarted, or has failed for good. Pure."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ BEGUN = frozenset({"starting", "running"})
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the job has failed, or what it waits for."""
+    """The reason why the job has failed, or waits."""
 
     reason: str
     message: str

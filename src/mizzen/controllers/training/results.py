@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JobKey:
-    """The job whose files are meant."""
+    """Identifies the files of a job."""
 
     namespace: str
     model: str

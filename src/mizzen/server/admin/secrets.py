@@ -163,15 +163,15 @@ def _faults(name: str, body: Mapping[str, Any], there: Collection[str]) -> Itera
     if count > MOST_KEYS:
         yield Fault("data", f"at most {MOST_KEYS} keys, not {count}")
     for key, value in data.items():
-        shown = key[:100]
+        short = key[:100]
         if not KEY.fullmatch(key):
-            yield Fault("data", f"'{shown}' is not a valid key; expected at most 253 letters, digits, '-', '_' and '.'")
+            yield Fault("data", f"'{short}' is not a valid key; expected at most 253 letters, digits, '-', '_' and '.'")
         elif not isinstance(value, str):
-            yield Fault(f"data.{shown}", "must be a text; quote it")
+            yield Fault(f"data.{short}", "must be a text; quote it")
         elif len(value.encode()) > LONGEST_VALUE:
-            yield Fault(f"data.{shown}", f"at most {LONGEST_VALUE} bytes, not {len(value.encode())}")
+            yield Fault(f"data.{short}", f"at most {LONGEST_VALUE} bytes, not {len(value.encode())}")
         elif "\0" in value:
-            yield Fault(f"data.{shown}", "must not contain NUL: environment variables cannot hold it")
+            yield Fault(f"data.{short}", "must not contain NUL: environment variables cannot hold it")
 
 
 def _render(secret: SealedSecret) -> dict[str, Any]:

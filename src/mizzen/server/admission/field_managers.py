@@ -122,7 +122,7 @@ def with_managers(resource: Resource, owners: tuple[Manager, ...]) -> Resource:
 
 
 def ownable_fields(resource: Resource) -> dict[str, Any]:
-    """Returns the fields that a manager can own: not the identity, the status, or what the server maintains."""
+    """Returns the fields that a manager can own: not the identity, the status, or fields that the server maintains."""
     annotations = {name: value for name, value in resource.meta.annotations.items() if name not in UNOWNED}
     metadata = {
         "labels": dict(resource.meta.labels),

@@ -65,7 +65,7 @@ def key_of(request: Request, actor: Actor, path: str, spec: Mapping[str, Any]) -
     key = values[0]
     if len(values) > 1 or not 0 < len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise BadRequest(
-            f"{HEADER}: expected one value of 1 to {LONGEST_KEY} printable characters", hint="a UUID is a good one"
+            f"{HEADER}: expected one value of 1 to {LONGEST_KEY} printable characters", hint="send a UUID, for example"
         )
     return IdempotencyKey.of(actor.name, key, path, spec)
 

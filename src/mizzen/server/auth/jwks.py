@@ -67,9 +67,9 @@ class IssuerKeys:
 
         Raises Unavailable.
         """
-        asked = self._clock()
+        called = self._clock()
         async with self._lock:
-            if self._fetched >= asked:
+            if self._fetched >= called:
                 return
             if self._clock() - self._tried < patience:
                 raise self._unavailable()

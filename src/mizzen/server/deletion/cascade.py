@@ -130,7 +130,7 @@ async def finish_cascade(context: ServerContext, model: Resource) -> None:
 
 
 async def _remove_checkpoints(context: ServerContext, gone: Ref) -> None:
-    """Removes the checkpoints of a model or version that is gone. Garbage collection removes what this cannot."""
+    """Removes the checkpoints of a model or version that is gone. Garbage collection removes those that this cannot."""
     if gone.kind not in ("Model", "ModelVersion"):
         return
     model, _, version = gone.name.partition(".")
@@ -159,7 +159,7 @@ class _MarkedModels:
     """The known deleters, by uid of the model."""
 
     async def find_deleter(self, model: Resource) -> str:
-        """Returns the actor that deleted the model, who deletes its parts, too. Cached, to read history only once."""
+        """Returns the actor that deleted the model: its parts are deleted in that name. Reads history only once."""
         uid = model.meta.uid
         if uid not in self.deleters:
             named = {"spec.kind": model.kind, "spec.name": model.meta.name}
@@ -275,7 +275,7 @@ async def _related_objects(store: Store, model: Ref) -> ModelObjects:
 
 
 def _parts_of(members: ModelObjects) -> tuple[Resource, ...]:
-    """Returns what must be deleted before the versions."""
+    """Returns the objects that must be deleted before the versions."""
     return (*members.servers, *members.jobs, *members.monitors, *members.rollouts)
 
 

@@ -46,9 +46,9 @@ async def collect_garbage(
     left = await _collect_training_leftovers(store, blobs, data_dir, before)
     # First list the files, then the references: a version written in between is seen, or its files were just touched.
     old = await asyncio.to_thread(lambda: {item.digest: item.size for item in blobs.stored() if item.touched < before})
-    kept = await list_referenced_digests(store, blobs) if old else frozenset()
+    used = await list_referenced_digests(store, blobs) if old else frozenset()
     gone = await asyncio.to_thread(
-        lambda: {one: size for one, size in old.items() if one not in kept and blobs.remove(one, before)}
+        lambda: {one: size for one, size in old.items() if one not in used and blobs.remove(one, before)}
     )
     uploads = await asyncio.to_thread(Uploads(blobs).collect, before)
     try:
@@ -76,12 +76,12 @@ async def _collect_remote(store: Store, blobs: FileBlobs, before: datetime) -> d
     await asyncio.to_thread(blobs.documents.settle)
     behind = await asyncio.to_thread(lambda: {item.digest: item for item in blobs.list_behind()})
     old = {digest: item.size for digest, item in behind.items() if item.touched < before}
-    kept = await list_referenced_digests(store, blobs) if old else frozenset()
+    used = await list_referenced_digests(store, blobs) if old else frozenset()
 
     def settle() -> dict[str, int]:
         for digest in [item.digest for item in blobs.stored() if item.digest not in behind]:
             blobs.put_behind(digest)
-        return {one: size for one, size in old.items() if one not in kept and blobs.remove_behind(one)}
+        return {one: size for one, size in old.items() if one not in used and blobs.remove_behind(one)}
 
     return await asyncio.to_thread(settle)
 

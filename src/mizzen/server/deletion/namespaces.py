@@ -150,7 +150,7 @@ def _is_held(namespace: Resource) -> bool:
 
 
 async def _find_deleter(store: Store, namespace: Resource) -> str:
-    """Returns the actor that deleted the namespace, who also deletes its content."""
+    """Returns the actor that deleted the namespace: its content is deleted in that name."""
     history = reversed(await store.history(namespace.ref))
     by = (entry.actor for entry in history if (entry.uid, entry.action) == (namespace.meta.uid, "deleted"))
     return next(by, namespaced_store.SYSTEM)

@@ -1,4 +1,4 @@
-"""What middleware classes share: they handle HTTP requests only, and some hold a response back for a moment."""
+"""Shared parts of middleware: the limitation to HTTP requests, and responses that are held back for a moment."""
 
 from __future__ import annotations
 

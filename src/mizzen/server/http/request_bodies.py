@@ -1,4 +1,4 @@
-"""Request bodies: bounded, JSON or YAML by media type, and limited to what plain JSON can express."""
+"""Request bodies: bounded, JSON or YAML by media type, with values that plain JSON can express."""
 
 from __future__ import annotations
 

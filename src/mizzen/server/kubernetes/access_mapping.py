@@ -40,7 +40,7 @@ _REVIEWS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ResourceAttributes:
-    """What a caller asks to do, and with which objects. An empty field means all of them."""
+    """An action, and the objects that it is about. An empty field means all of them."""
 
     verb: str
     group: str = ""

@@ -58,8 +58,8 @@ async def _explain_version(request: Request, moment: Reads, error: Missing) -> N
         await moment.get(model)
     except NotFound:
         close = await _closest_name(request, moment, model)
-        meant = f"did you mean '{close}'?" if close else "'mizzen get models' lists the models"
-        hint = f"there is no model '{name}'; {meant}"
+        advice = f"did you mean '{close}'?" if close else "'mizzen get models' lists the models"
+        hint = f"there is no model '{name}'; {advice}"
     else:
         hint = await versions_hint(request, moment, model)
     return NotFound(f"model '{name}' has no version {version}", hint=hint or error.hint)

@@ -1,4 +1,4 @@
-"""The /model API: who may use a model, what a path and a body mean, and how resources are shown."""
+"""The /model API: rights to a model, the meaning of paths and bodies, and the form of responses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mizzen.server.http.query import Query
 def authorize(
     request: Request, verb: Verb, query: Query | None = None, *, alias: str = "", subresource: str = ""
 ) -> tuple[Ref, Actor, ServerContext]:
-    """Returns the model in the path, the caller, who has this right to it, and the context of the server.
+    """Returns the model in the path, the caller, and the context of the server. The caller has this right to the model.
 
     Raises as `authorization.require` does. Without `query`, the request may only name a namespace.
     """

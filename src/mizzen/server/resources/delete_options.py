@@ -1,4 +1,4 @@
-"""Delete options: what Kubernetes clients send in the query or in a `DeleteOptions` body."""
+"""Delete options, which Kubernetes clients send in the query or in a `DeleteOptions` body."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DeleteOptions:
     query: Query
     dry_run: bool
     cascade: bool
-    """Foreground: delete what uses the object first. Otherwise an object in use is not deleted."""
+    """Foreground: first delete the objects that use it. Otherwise an object in use is not deleted."""
     uid: str
     resource_version: str
 

@@ -1,6 +1,6 @@
-"""The status subresource: what controllers report. Callers may read it; admins may also change it.
+"""The status subresource: the reports of controllers. Callers may read it; admins may also change it.
 
-Such a change does not bind controllers: they overwrite it with what they observe in their next pass.
+Such a change does not bind controllers: their next pass overwrites it with their observations.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ META = "meta.k8s.io/v1"
 Wire: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = str | int | None
 Include = Literal["None", "Metadata", "Object"]
-"""What a row holds besides its cells. kubectl asks for the whole object if it sorts or filters by itself."""
+"""The content of a row besides its cells. kubectl asks for the whole object if it sorts or filters by itself."""
 
 INCLUDES: tuple[Include, ...] = ("None", "Metadata", "Object")
 
@@ -99,9 +99,9 @@ def layout_of(kind: Kind, include: Include = "Metadata") -> TableLayout:
     own = CORE.get(kind.name)
     if own is not None:
         return TableLayout(own, include)
-    shown = [_definition(column) for column in columns.columns_of(kind)]
-    wide = [definition for definition in shown if definition.wide]
-    return TableLayout((NAME, *(one for one in shown if not one.wide), AGE, *wide, WRITER), include)
+    definitions = [_definition(column) for column in columns.columns_of(kind)]
+    wide = [definition for definition in definitions if definition.wide]
+    return TableLayout((NAME, *(one for one in definitions if not one.wide), AGE, *wide, WRITER), include)
 
 
 def _partial(item: Wire) -> dict[str, Any]:

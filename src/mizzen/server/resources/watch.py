@@ -54,7 +54,7 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """Where a watch starts, and what its reader gets besides changes."""
+    """The start of a watch, and the events that its reader gets besides changes."""
 
     since: str = ""
     """Send changes after this version; if empty, first ADDED for all existing objects."""

@@ -62,7 +62,7 @@ class DesiredObject:
 
     document: Mapping[str, Any]
     owners: tuple[Manager, ...] | None = None
-    """The managers of its fields; None: the writer owns what it changes."""
+    """The managers of its fields; None: the writer owns the fields that it changes."""
     warnings: tuple[Warn, ...] = ()
 
 
@@ -192,9 +192,9 @@ async def update_object(
 async def _admit_update(request: Request, kind: Kind, draft: Draft, old: Resource) -> Resource:
     """The object as the draft changes it, if the caller may change it that way."""
     hooks = _hooks_of(request, kind)
-    kept = draft if hooks is None else hooks.keep(draft, old)
-    kept = privileged_fields.with_trust(request, kind, kept, old.meta.namespace, old)
-    new = decode.build_update(kind, kept, old, authorization.actor_of(request))
+    draft = draft if hooks is None else hooks.keep(draft, old)
+    draft = privileged_fields.with_trust(request, kind, draft, old.meta.namespace, old)
+    new = decode.build_update(kind, draft, old, authorization.actor_of(request))
     await privileged_fields.require_names(request, new)
     request_path.require_write(request, new, old)
     privileged_fields.require(request, new, old)
@@ -287,7 +287,7 @@ def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _owner_warnings(document: Mapping[str, Any], old: Resource | None = None) -> tuple[Warn, ...]:
-    """Warns a caller that sets owners, unless they only send back what they got."""
+    """Warns a caller that sets owners, unless they only send back the stored ones."""
     sent = _metadata(document).get("ownerReferences")
     stored = [] if old is None else [owner.wire() for owner in old.meta.owners]
     return () if not sent or decode.is_same(sent, stored) else (OWNERS_WARNING,)

@@ -1,8 +1,8 @@
 """Registration of versions, shared by the /apis and /model APIs.
 
-The plane sets some spec fields: the creator of the version, and whether its files may be unpickled. It ignores what
-callers send there, so that they can send back what they read. Only the plane records the origin of files, and only of
-those it fetched itself: the /model API can set it, a version written out in full cannot.
+The plane sets some spec fields: the creator of the version, and whether its files may be unpickled. It ignores values
+that callers send there, so that they can send back an object that they read. Only the plane records the origin of
+files, and only of those it fetched itself: the /model API can set it, a version written out in full cannot.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The reading half of an HTTP/2 connection, from the client's preface on.
 
-Limited to what gRPC needs: no server push, no priorities, no upgrade from HTTP/1.1. The client must obey limits that
+Limited to the needs of gRPC: no server push, no priorities, no upgrade from HTTP/1.1. The client must obey limits that
 protect others: unacknowledged data, concurrent calls, and noise, which is the cost of frames that do no useful work.
 
 Hazards: headers are decoded even for a stream that is gone; otherwise the HPACK tables of both sides would diverge.
