@@ -62,7 +62,7 @@ class AccessReviewer:
             return self._review_self_subject(attributes)
         kinds = kinds_of(attributes.group, attributes.resource)
         if not kinds:
-            return Verdict(False, f"this server has no resource '{_resource_name(attributes)}' here")
+            return Verdict(False, f"this server has no resource '{_resource_name(attributes)}'")
         verdict = Verdict(False, "")
         for kind in kinds:
             verdict = await self._review_kind(attributes, kind, alone=attributes.resource != ANY)
