@@ -7,11 +7,14 @@ two bytes takes a hundred times the memory of the message. Here nothing is creat
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 """Wire types."""
+
+LONGEST_VARINT: Final = 10
+"""Bytes of a number of 64 bits, seven of them in each."""
 
 _SIZES: Final = {FIXED64: 8, FIXED32: 4}
 _DOUBLE: Final = struct.Struct("<d")
@@ -44,14 +47,29 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         raise Malformed(CUT_OFF) from error
 
 
-def iter_fields(data: bytes | memoryview, at: int = 0) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Yield number, wire type and value of each field. Groups, which no message here has, are malformed."""
+def read_exact_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """As `read_varint`, which truncates a number of more than 64 bits as Google's parsers do. Here it is malformed."""
+    value, end = read_varint(data, at)
+    if end - at == LONGEST_VARINT and data[end - 1] > 1:
+        raise Malformed("it has a varint of more than 64 bits")
+    return value, end
+
+
+def iter_fields(
+    data: bytes | memoryview,
+    at: int = 0,
+    read: Callable[[memoryview, int], tuple[int, int]] = read_varint,
+) -> Iterator[tuple[int, int, int | memoryview]]:
+    """Yield number, wire type and value of each field. Groups, which no message here has, are malformed.
+
+    `read` reads the varints of more than one byte.
+    """
     view, end = memoryview(data), len(data)
     while at < end:
         tag = view[at]
         at += 1
         if tag > 127:
-            tag, at = read_varint(view, at - 1)
+            tag, at = read(view, at - 1)
         number, kind = tag >> 3, tag & 7
         if not number:
             raise Malformed("it has a field with an invalid number")
@@ -60,9 +78,9 @@ def iter_fields(data: bytes | memoryview, at: int = 0) -> Iterator[tuple[int, in
                 size = view[at]
                 at += 1
             else:
-                size, at = read_varint(view, at)
+                size, at = read(view, at)
         elif kind == VARINT:
-            value, at = read_varint(view, at)
+            value, at = read(view, at)
             yield number, kind, value
             continue
         elif kind in _SIZES:

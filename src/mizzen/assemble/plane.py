@@ -36,7 +36,7 @@ from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.service_probes import ServiceProber
 from mizzen.controllers.local_node import keep_registered, node_of
 from mizzen.controllers.models import Models
-from mizzen.controllers.monitors import Monitors
+from mizzen.controllers.monitors import ModelMonitors
 from mizzen.controllers.refusal_ingest import RefusalIngest
 from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.controllers.serving.controller import Serving
@@ -253,10 +253,10 @@ class _Plane:
             self._enqueue(ref)
 
 
-def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Monitors:
+def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> ModelMonitors:
     """Creates the key that monitoring tools require of callers: without it, no tool starts."""
     tool_key.read_or_create(home.run)
-    return Monitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
+    return ModelMonitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
 
 
 def _build_usage(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:

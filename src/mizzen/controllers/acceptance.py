@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from pydantic import ConfigDict
 
@@ -44,9 +45,7 @@ class AcceptanceFacts:
     referenced: ReferencedObjects = ReferencedObjects()  # noqa: RUF009 - frozen
     """Those referenced objects that exist."""
 
-    @property
-    def children(self) -> tuple[Resource, ...]:
-        return ()
+    children: ClassVar[tuple[Resource, ...]] = ()
 
 
 class Acceptance:

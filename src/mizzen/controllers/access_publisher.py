@@ -1,4 +1,4 @@
-"""Publisher of access.json, which tells gateways who may call what. `access/access_file.py` defines its contents.
+"""Publisher of access.json, which holds the rights of callers for gateways. `access/access_file.py` defines its format.
 
 A change that revokes a right is published before it is acknowledged: the control API waits for `wait_published` before
 it responds. Gateways read the file every 50 ms, so a revoked token or a deleted RoleBinding stops working at most that
@@ -28,7 +28,7 @@ from mizzen.access.policy import Binding
 from mizzen.errors import Expired, Unavailable
 from mizzen.reconcile.retry_forever import LONGEST_DELAY, retry_forever
 from mizzen.stores.published_file import PublishedFile
-from mizzen.stores.records.protocol import Identities
+from mizzen.stores.records.protocol import Identities, Token
 from mizzen.stores.store import Store
 
 KIND = "RoleBinding"
@@ -133,19 +133,10 @@ class AccessPublisher:
 
     async def _read_access(self) -> AccessFile:
         now = self._now()
-        tokens = [token for token in await self._identities.tokens() if token.valid(now)]
-        passes = [
-            TokenEntry(
-                digest=token.digest,
-                id=token.id,
-                principal=token.principal,
-                expires=token.expires.timestamp() if token.expires else None,
-            )
-            for token in tokens
-        ]
+        tokens = (token for token in await self._identities.tokens() if token.valid(now))
         return AccessFile(
             anonymous=self._anonymous,
-            passes=(self._admin, *passes),
+            passes=(self._admin, *map(_to_entry, tokens)),
             grants=tuple(map(Grant.of, await self._bindings())),
             limits=tuple(kept.limit for kept in await self._identities.limits()),
             issuer=self._issuer(),
@@ -189,6 +180,11 @@ class AccessPublisher:
                 self._keys = keys
                 self._changed.set()
             await asyncio.sleep(self._fetch_interval if keys else min(LONGEST_DELAY, self._fetch_interval))
+
+
+def _to_entry(token: Token) -> TokenEntry:
+    expires = token.expires.timestamp() if token.expires else None
+    return TokenEntry(digest=token.digest, id=token.id, principal=token.principal, expires=expires)
 
 
 def _read_last(path: Path) -> AccessFile | None:

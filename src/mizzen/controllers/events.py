@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from mizzen.errors import Expired, MizzenError, NotFound
+from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.events_and_namespaces import EventSource, EventSpec, InvolvedObject
 from mizzen.kinds.schema.conditions import EXPECTED_REASONS, PROBLEM_TYPES, REASONS
 from mizzen.kinds.schema.resource import (
@@ -33,6 +33,7 @@ from mizzen.kinds.schema.resource import (
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.recorder import EventNote
+from mizzen.stores.all_pages import each_at_least_once
 from mizzen.stores.store import Guard, Present, Store
 
 KIND = "Event"
@@ -158,14 +159,12 @@ class EventRecorder:
             await self._store.create(self._event(happening), ACTOR, guard=_namespace_guard(ref.namespace))
             return
         recorded = EventSpec.readable(there.spec)
-        spec = recorded.model_copy(
-            update={
-                "count": recorded.count + happening.count,
-                "last_timestamp": format_time(happening.last),
-                "involved_object": _to_involved_object(happening.resource),
-            }
-        )
-        await self._store.update(replace(there, spec=spec.wire()), ACTOR)
+        update = {
+            "count": recorded.count + happening.count,
+            "last_timestamp": format_time(happening.last),
+            "involved_object": _to_involved_object(happening.resource),
+        }
+        await self._store.update(replace(there, spec=recorded.model_copy(update=update).wire()), ACTOR)
 
     def _event(self, happening: _Occurrence) -> Resource:
         model = self._model_of(happening.resource)
@@ -205,19 +204,9 @@ class EventRecorder:
     async def _load_stored(self) -> None:
         """Find the Events that an earlier plane wrote."""
         found: dict[Ref, datetime] = {}
-        after: str | None = None
-        while True:
-            try:
-                page = await self._store.list(KIND, limit=PAGE, after=after)
-            except Expired:
-                after = None  # Events found so far are kept; an extra entry does no harm
-                continue
-            for event in page.items:
-                recorded = _parse_time(EventSpec.readable(event.spec).last_timestamp)
-                found[event.ref] = recorded or event.meta.created or self._now()
-            after = page.next
-            if after is None:
-                break
+        async for event in each_at_least_once(self._store, KIND, limit=PAGE):
+            recorded = _parse_time(EventSpec.readable(event.spec).last_timestamp)
+            found[event.ref] = recorded or event.meta.created or self._now()
         self._stored = OrderedDict(sorted(found.items(), key=lambda pair: pair[1]))
 
     async def _gather(self, work: Iterable[Coroutine[Any, Any, None]], trouble: str) -> None:

@@ -21,6 +21,7 @@ from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import find
 from mizzen.reconcile.recorder import NULL_RECORDER, Recorder, find_condition_changes
+from mizzen.reconcile.workloads import false_condition
 from mizzen.stores.store import Store
 
 log = logging.getLogger(__name__)
@@ -94,9 +95,8 @@ async def send_heartbeat(
     ours = [Condition(type="Ready", status="True", reason="Heard", message="this machine runs the plane")]
     if room is not None:
         ours.append(disk_condition(room))
-    others = tuple(
-        condition for condition in last_status.conditions if condition.type not in {each.type for each in ours}
-    )
+    types = {condition.type for condition in ours}
+    others = (condition for condition in last_status.conditions if condition.type not in types)
     conditions = merge_conditions(last_status.conditions, (*others, *ours), generation=node.meta.generation, now=now)
     status = {
         **node.status,
@@ -115,10 +115,10 @@ def disk_condition(room: Room) -> Condition:
             return Condition(type="DiskRoom", status="True", reason="EnoughRoom", message="uploads are accepted")
         case Level.LOW:
             message = f"fewer than {room.low:,} bytes are free, so uploads are rejected; delete unused versions"
-            return Condition(type="DiskRoom", status="False", reason="DiskLow", message=message)
+            return false_condition("DiskRoom", "DiskLow", message)
         case Level.CRITICAL:
             message = f"fewer than {room.critical:,} bytes are free, so writes are rejected; free space on that disk"
-            return Condition(type="DiskRoom", status="False", reason="DiskCritical", message=message)
+            return false_condition("DiskRoom", "DiskCritical", message)
 
 
 async def _register(store: Store, wanted: Resource) -> Resource:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from mizzen.errors import Conflict, Invalid
 from mizzen.kinds import catalog
@@ -25,6 +26,7 @@ from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import Decision, Presence, find
 from mizzen.reconcile.recorder import EventNote
 from mizzen.reconcile.reverse_index import ReverseIndex
+from mizzen.reconcile.workloads import false_condition
 from mizzen.stores.all_pages import whole
 from mizzen.stores.store import Guard, Present, Store, Where
 
@@ -38,10 +40,7 @@ class ModelFacts:
     """The existing ones among the versions of that model that something names."""
     aliased: Resource | None = None
     """The model that this one is an alias of."""
-
-    @property
-    def children(self) -> tuple[Resource, ...]:
-        return ()
+    children: ClassVar[tuple[Resource, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +120,8 @@ def _decide_model(facts: ModelFacts, accepted: Condition, status: ModelStatus, n
     waiting = rules_references.waiting_aliases(spec.aliases, lambda version: version in facts.versions)
     # The rest of the status is carried over: the server maintains `highestVersion` there.
     status = status.model_copy(
-        update={
-            "conditions": (catalog.add_warnings(accepted, waiting),), "aliases": aliases, "alias_of": None,
-        }
-    )  # fmt: skip
+        update={"conditions": (catalog.add_warnings(accepted, waiting),), "aliases": aliases, "alias_of": None}
+    )
     chosen = _choose_current(served, status, track=spec.track)
     if chosen is None:
         return Decision(status=status, notes=notes)
@@ -139,10 +136,9 @@ def _decide_model(facts: ModelFacts, accepted: Condition, status: ModelStatus, n
     )
 
 
-def answering_aliases(wanted: Mapping[str, str], told: Mapping[str, str], answering: Iterable[str]) -> dict[str, str]:
-    """What answers for each alias: the version that is wanted, as soon as that one does; until then the one before."""
-    ready = frozenset(answering)
-    moved = {alias: version if version in ready else told.get(alias) for alias, version in wanted.items()}
+def answering_aliases(wanted: Mapping[str, str], before: Mapping[str, str], answering: set[str]) -> dict[str, str]:
+    """The version that answers for each alias: the desired one once it serves; until then the one before."""
+    moved = {alias: version if version in answering else before.get(alias) for alias, version in wanted.items()}
     return {alias: version for alias, version in sorted(moved.items()) if version is not None}
 
 
@@ -166,17 +162,15 @@ def _decide_alias(facts: ModelFacts, second: ModelReference, accepted: Condition
 def _check_alias_target(facts: ModelFacts, second: ModelReference) -> Condition | None:
     first = facts.aliased
     if first is None or first.deleting:
-        return _reject("ModelNotFound", f"spec.aliasOf: there is no model '{second.name}'")
+        return false_condition("Accepted", "ModelNotFound", f"spec.aliasOf: there is no model '{second.name}'")
     if first.spec.get("aliasOf"):
-        meant = first.spec["aliasOf"]
-        return _reject("AliasChain", f"spec.aliasOf: '{second.name}' is itself an alias of '{meant}'; use '{meant}'")
+        target = first.spec["aliasOf"]
+        message = f"spec.aliasOf: '{second.name}' is itself an alias of '{target}'; use '{target}'"
+        return false_condition("Accepted", "AliasChain", message)
     if second.version and second.version not in facts.versions:
-        return _reject("VersionNotFound", f"spec.aliasOf: model '{second.name}' has no version {second.version}")
+        message = f"spec.aliasOf: model '{second.name}' has no version {second.version}"
+        return false_condition("Accepted", "VersionNotFound", message)
     return None
-
-
-def _reject(reason: str, message: str) -> Condition:
-    return Condition(type="Accepted", status="False", reason=reason, message=message)
 
 
 def _alias_target_of(model: Resource) -> ModelReference | None:

@@ -24,8 +24,9 @@ from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource
 from mizzen.kinds.workload import MODEL_LABEL, WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, find_owners
 from mizzen.reconcile.reverse_index import ReverseIndex
+from mizzen.reconcile.workloads import false_condition, find_child
 from mizzen.runs import paths
-from mizzen.stores.all_pages import whole
+from mizzen.stores.all_pages import whole, workloads_of
 from mizzen.stores.store import Store, Where
 
 RECHECK_SECONDS = 60.0
@@ -61,7 +62,7 @@ class ToolChoice:
     """Empty: it is the requested tool."""
 
 
-class Monitors:
+class ModelMonitors:
     kind = "Monitor"
     watches: tuple[str | Presence, ...] = ("Monitor", "Model", Presence("ModelVersion"), "Workload")
 
@@ -85,7 +86,7 @@ class Monitors:
         if resource is None:
             self._named.remove(ref)
             return None
-        children = await whole(store, "Workload", Where(namespace=ref.namespace, owner=resource.meta.uid))
+        children = await workloads_of(store, resource)
         name = catalog.model_of(resource)
         if resource.deleting or not name:
             self._named.remove(ref)
@@ -109,7 +110,7 @@ class Monitors:
             return Decision()
         accepted, findings = catalog.check_accepted(resource, self._context)
         if findings.faults:  # running children are kept
-            ready = _not_ready_condition(accepted.reason, accepted.message)
+            ready = false_condition("Ready", accepted.reason, accepted.message)
             return Decision(facts.children, MonitorStatus(conditions=(accepted, ready)))
         spec = MonitorSpec.of(resource)
         obstacle = _find_obstacle(facts, spec)
@@ -120,9 +121,7 @@ class Monitors:
         wanted = self._workload(resource, spec, model) if choice.tool == TENSORBOARD else None
         ready = _showing_condition(choice) if wanted is None else _tensorboard_condition(facts, wanted)
         path = page_path(model) if wanted is None else tool_path(model)
-        status = MonitorStatus(
-            conditions=(accepted, ready), url=f"{self._control_url}{path}", tool=choice.tool
-        )  # fmt: skip
+        status = MonitorStatus(conditions=(accepted, ready), url=f"{self._control_url}{path}", tool=choice.tool)
         again = RECHECK_SECONDS if choice.reason == "ToolMissing" else None
         return Decision((wanted,) if wanted is not None else (), status, again)
 
@@ -133,19 +132,17 @@ class Monitors:
         return Resource("Workload", meta, tensorboard_spec(self._data_dir, model, spec))
 
 
-def choose_tool(asked: str | None, framework: str, installed: frozenset[str]) -> ToolChoice:
+def choose_tool(requested: str | None, framework: str, installed: frozenset[str]) -> ToolChoice:
     """The tool to show, and why it is not the requested one or the framework's own."""
-    tool = asked or _tool_of(framework)
+    tool = requested or _tool_of(framework)
     if tool is None:
         return ToolChoice(SCALARS, "ToolUnknown", f"framework '{framework}' is unknown; showing scalars")
     if tool == SCALARS or tool in installed:
         return ToolChoice(tool)
     if tool not in PACKAGES:
         return ToolChoice(SCALARS, "ToolUnknown", f"there is no tool called '{tool}'; showing scalars")
-    install = f"pip install 'mizzen[{tool}]'"
-    return ToolChoice(
-        SCALARS, "ToolMissing", f"{tool} is not installed, so scalars are shown; to install it: {install}"
-    )
+    why = f"{tool} is not installed, so scalars are shown; to install it: pip install 'mizzen[{tool}]'"
+    return ToolChoice(SCALARS, "ToolMissing", why)
 
 
 def tensorboard_spec(data_dir: Path, model: Ref, spec: MonitorSpec) -> dict[str, Any]:
@@ -180,10 +177,11 @@ def _tool_of(framework: str) -> str | None:
 
 def _find_obstacle(facts: MonitorFacts, spec: MonitorSpec) -> Condition | None:
     if facts.model is None or facts.model.deleting:
-        return _not_ready_condition("ModelNotFound", f"there is no model '{spec.model_name}'")
+        return false_condition("Ready", "ModelNotFound", f"there is no model '{spec.model_name}'")
     counts = first((facts.resource, *facts.others))
     if counts is not None and counts.meta.uid != facts.resource.meta.uid:
-        return _not_ready_condition("OtherMonitor", f"model '{spec.model_name}' already has a monitor: {counts.ref}")
+        message = f"model '{spec.model_name}' already has a monitor: {counts.ref}"
+        return false_condition("Ready", "OtherMonitor", message)
     return None
 
 
@@ -193,17 +191,13 @@ def _showing_condition(choice: ToolChoice) -> Condition:
 
 
 def _tensorboard_condition(facts: MonitorFacts, wanted: Resource) -> Condition:
-    there = next((child for child in facts.children if child.meta.name == wanted.meta.name), None)
-    available = WorkloadStatus.of(there).condition("Available") if there is not None and not there.deleting else None
+    there = find_child(facts.children, wanted.meta.name)
+    available = WorkloadStatus.of(there).condition("Available") if there is not None else None
     if available is None or available.reason == "NoReplicas":
-        return _not_ready_condition("Starting", "TensorBoard is starting")
+        return false_condition("Ready", "Starting", "TensorBoard is starting")
     if not available.true:
-        return _not_ready_condition(available.reason, available.message or "TensorBoard is not ready yet")
+        return false_condition("Ready", available.reason, available.message or "TensorBoard is not ready yet")
     return Condition(type="Ready", status="True", reason="Showing", message="TensorBoard is ready")
-
-
-def _not_ready_condition(reason: str, message: str) -> Condition:
-    return Condition(type="Ready", status="False", reason=reason, message=message)
 
 
 async def _find_framework(store: Store, model: Resource) -> str:

@@ -1,6 +1,6 @@
 """Tracking of the Tables that gateways have loaded: which addresses and graphs all gateways route to, and which none.
 
-A new replica counts as ready once every live gateway has loaded a Table that names it: a caller who sees the ready
+A new replica counts as ready once every live gateway has loaded a Table that names it: a caller that sees the ready
 status and calls at once gets a response. An old replica stays until every live gateway has loaded a Table without it.
 Stopping it at the switch would fail no request, since a stopping replica finishes its requests; but requests that
 arrive before a gateway reloads would have to wait. A stuck gateway is waited for only until a timeout; when it comes
@@ -42,32 +42,32 @@ class GatewayTraffic:
         """Record the Table that gateways can load from now on."""
         now: Since = (table.serial, self._clock())
         named = set(_list_addresses(table))
-        kept = {
-            address: went
-            for address, went in self._gone.items()
-            if address not in named and now[1] - went[1] < self._patience
+        recent = {
+            address: since
+            for address, since in self._gone.items()
+            if address not in named and now[1] - since[1] < self._patience
         }
-        self._gone = kept | dict.fromkeys(self._named.keys() - named, now)
+        self._gone = recent | dict.fromkeys(self._named.keys() - named, now)
         self._named = {address: self._named.get(address, now) for address in named}
         self._first, self._newest = self._first or now, now
 
     def is_current(self) -> bool:
-        """Has every gateway loaded the newest Table?"""
+        """Whether every gateway has loaded the newest Table."""
         return self._newest is None or self._is_known((self._newest,))
 
     def reaches(self, addresses: Collection[str]) -> bool:
-        """Does every gateway route to at least one of these?"""
+        """Whether every gateway routes to at least one of these."""
         return any(self._is_known((since,)) for address in addresses if (since := self._named.get(address)))
 
     def has_left(self, addresses: Collection[str]) -> bool:
-        """Has every gateway stopped routing to these?"""
+        """Whether every gateway has stopped routing to these."""
         if self._first is None or not self._named.keys().isdisjoint(addresses):
             return False
         # Addresses that are not remembered were removed so long ago that no gateway is waited for.
         return self._is_known([self._gone.get(address, self._first) for address in addresses])
 
     def _is_known(self, tables: Collection[Since]) -> bool:
-        """Has every gateway loaded these Tables or later ones, apart from those past the timeout?"""
+        """Whether every gateway has loaded these Tables or later ones, apart from those past the timeout."""
         waited = [serial for serial, when in tables if self._clock() - when < self._patience]
         if not waited:
             return True

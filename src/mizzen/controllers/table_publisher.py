@@ -65,10 +65,8 @@ class TablePublisher:
     async def run(self) -> None:
         """Until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(retry_forever(self._follow, FAILURE, log, shortest=self._interval), name="table: follow")
-            tasks.create_task(
-                retry_forever(self._publish_changes, FAILURE, log, shortest=self._interval), name="table: publish"
-            )
+            for name, work in (("table: follow", self._follow), ("table: publish", self._publish_changes)):
+                tasks.create_task(retry_forever(work, FAILURE, log, shortest=self._interval), name=name)
 
     def snapshot(self) -> tuple[str, table_types.Table | None, list[Resource], list[Resource]]:
         """The store's position, the table published last, and all InferenceModels and Workloads."""
@@ -76,7 +74,7 @@ class TablePublisher:
         return self._position, self._published, servers, workloads
 
     def covers(self, position: str) -> bool:
-        """Does the published table include all that the store held at this position?"""
+        """Whether the published table includes all that the store held at this position."""
         return bool(self._position) and int(self._position) >= int(position) and self._compiled_at >= self._changed_at
 
     async def publish(self) -> bool:
@@ -112,18 +110,18 @@ class TablePublisher:
 
     async def _read(self) -> None:
         # From one snapshot: otherwise objects may contradict each other, for example by naming a missing server.
-        telling: dict[Ref, Resource] = {}
+        relevant: dict[Ref, Resource] = {}
         position = ""
         async with self._store.snapshot() as moment:
             for kind in KINDS:
                 after: str | None = None
                 while True:
                     page = await moment.list(kind, limit=PAGE, after=after)
-                    telling |= {item.ref: item for item in page.items if table_inputs(item) is not None}
+                    relevant |= {item.ref: item for item in page.items if table_inputs(item) is not None}
                     position, after = page.resource_version, page.next
                     if after is None:
                         break
-        self._resources, self._position = telling, position
+        self._resources, self._position = relevant, position
 
     def _apply_event(self, event: Event) -> None:
         """Apply one event. After each event, the objects in memory are again a consistent state."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from mizzen.errors import Invalid
 from mizzen.kinds import catalog
@@ -26,10 +27,7 @@ class VersionFacts:
     resource: Resource
     inference_models: tuple[Resource, ...]
     """Those that serve this version, or want to."""
-
-    @property
-    def children(self) -> tuple[Resource, ...]:
-        return ()
+    children: ClassVar[tuple[Resource, ...]] = ()
 
 
 class Versions:

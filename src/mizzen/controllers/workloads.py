@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import ClassVar
 
 from mizzen.engines.engine import Engine, Observation
 from mizzen.errors import Invalid
@@ -18,6 +19,7 @@ from mizzen.kinds.schema.resource import ENGINE_FINALIZER, Condition, Ref, Resou
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
 from mizzen.reconcile.controller import Decision, find
 from mizzen.reconcile.recorder import EventNote
+from mizzen.reconcile.workloads import false_condition
 from mizzen.stores.store import Store
 
 WHILE_DELETING = 0.2
@@ -38,10 +40,7 @@ class WorkloadFacts:
     """The engine has nothing left of a Workload that is being deleted."""
     fault: str = ""
     """Why the engine cannot run this spec at all."""
-
-    @property
-    def children(self) -> tuple[Resource, ...]:
-        return ()
+    children: ClassVar[tuple[Resource, ...]] = ()
 
 
 class Workloads:
@@ -116,7 +115,7 @@ def _available_condition(replicas: tuple[ReplicaStatus, ...], fault: str) -> Con
         message = f"{ready} of {len(replicas)} replicas ready"
         return Condition(type="Available", status="True", reason="ReplicasReady", message=message)
     reason, message = ("InvalidSpec", fault) if fault else _explain_unavailable(replicas)
-    return Condition(type="Available", status="False", reason=reason, message=message)
+    return false_condition("Available", reason, message)
 
 
 def _explain_unavailable(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:

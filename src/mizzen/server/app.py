@@ -30,11 +30,12 @@ from mizzen.server.auth.audit import AuditMiddleware
 from mizzen.server.auth.authentication import Authenticator
 from mizzen.server.auth.authorization import AuthenticationMiddleware, FailClosedMiddleware
 from mizzen.server.auth.oidc import OidcAuthenticator
-from mizzen.server.auth.origin_check import OriginCheck
+from mizzen.server.auth.origin_check import OriginMiddleware
 from mizzen.server.auth.tokens import AdminToken
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.disk_pressure import AllowDeletesWhenFull
 from mizzen.server.http.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
+from mizzen.server.http.middleware import HttpMiddleware
 from mizzen.server.kubernetes import access_reviews, crds, discovery, events, namespaces, openapi_v3
 from mizzen.server.models import aliases, graphs, history, routes, servers, suggestions, triton_repository
 from mizzen.server.monitor import routes as monitor_routes
@@ -59,9 +60,10 @@ def create_app(
     wait_published: WaitPublished = no_gateways,
     internals: PlaneStats | None = None,
 ) -> Starlette:
-    """`loopback`: only this machine can reach the API. If it is False, callers without a token get nothing, whatever
-    `context.anonymous` says. `oidc`: authenticates JWTs of one issuer; without it, none is accepted. `wait_published`:
-    waits until gateways can know of changed access rights. `internals`: the sources of the plane's own metrics."""
+    """`loopback`: only this machine can reach the API. If it is False, callers without a token get nothing, even if
+    `context.anonymous` is True. `oidc`: authenticates JWTs of one issuer; without it, none is accepted.
+    `wait_published`: waits until gateways can know of changed access rights. `internals`: the sources of the plane's
+    own metrics."""
     context = replace(context, anonymous=loopback and context.anonymous)
     sessions = MonitorSessions(context.now)
     authenticator = Authenticator(AdminToken(admin_token), context.identities, oidc, context.now)
@@ -74,16 +76,11 @@ def create_app(
         middleware=[
             Middleware(ErrorBoundary),
             Middleware(AuditMiddleware, log=context.audit, now=context.now),
-            Middleware(OriginCheck, loopback=loopback),
+            Middleware(OriginMiddleware, loopback=loopback),
             Middleware(RefuseWhileStopping, context=context),
             Middleware(AllowDeletesWhenFull),
             Middleware(AccessBarrier, wait_published=wait_published),
-            Middleware(
-                AuthenticationMiddleware,
-                authenticator=authenticator,
-                bindings=context.bindings,
-                visitor=sessions.identify,
-            ),
+            Middleware(AuthenticationMiddleware, authenticator, context.bindings, sessions.identify),
             Middleware(FailClosedMiddleware, context=context),
         ],
         exception_handlers={MizzenError: answer_error, HTTPException: answer_http_exception},
@@ -136,15 +133,12 @@ def begin_stop(app: Starlette) -> None:
     app.state.context.stopping.set()
 
 
-class RefuseWhileStopping:
+class RefuseWhileStopping(HttpMiddleware):
     def __init__(self, app: ASGIApp, context: ServerContext) -> None:
-        self.app = app
+        super().__init__(app)
         self.context = context
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self.context.stopping.is_set() and scope["path"] not in ("/healthz", "/livez"):
             raise Unavailable("the plane is stopping")
         await self.app(scope, receive, send)

@@ -15,12 +15,16 @@ from uvicorn.server import ServerState
 
 _TLS_HANDSHAKE = b"\x16"
 """The first byte of a TLS connection."""
-_NOT_TLS = (
-    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
-    b"content-type: text/plain\r\ncontent-length: 45\r\n\r\nthis port speaks TLS: ask for it with https:\n"
-)
-
 log = logging.getLogger(__name__)
+
+
+def closing_response(status: str, text: str, *headers: str) -> bytes:
+    """Encode a whole HTTP/1.1 response, after which the server closes the connection."""
+    fields = ("connection: close", *headers, "content-type: text/plain", f"content-length: {len(text)}")
+    return "\r\n".join((f"HTTP/1.1 {status}", *fields, "", text)).encode("ascii")
+
+
+_NOT_TLS = closing_response("400 Bad Request", "this port speaks TLS; use https\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +64,37 @@ class LimitedConnection(asyncio.Protocol):
 
     handshake: Handshake | None = None
     """The TLS handshake that it came from."""
+    transport: asyncio.Transport
+    _limiter: ConnectionLimiter
+    _entered = False
+    """The limiter counts it as open."""
+    _unsent = 0
+    _unsent_since = 0.0
 
     def close_if_expired(self) -> None:
         raise NotImplementedError
+
+    def _enter(self) -> None:
+        """Take a place among the open connections; abort if there is none."""
+        if self.handshake is not None:
+            self.handshake.release()  # this connection takes its place
+        self._entered = self._limiter.acquire()
+        if not self._entered:
+            self.transport.abort()
+
+    def _leave(self) -> None:
+        if self._entered:
+            self._limiter.release()
+
+    def _abort_if_unread(self) -> bool:
+        """Abort if the client has not read any of its response for too long. Called once a second."""
+        now, unsent = self._limiter.now, self.transport.get_write_buffer_size()
+        if unsent != self._unsent or not unsent:
+            self._unsent, self._unsent_since = unsent, now
+        elif now - self._unsent_since > self._limiter.timeouts.unread:
+            self.transport.abort()  # `close` would wait for the client too
+            return True
+        return False
 
 
 class ConnectionLimiter:
@@ -97,9 +129,8 @@ class ConnectionLimiter:
     @property
     def unread_timeout(self) -> float:
         """Current timeout for a client that does not read its response."""
-        return (
-            self.timeouts.unread if self.unsent <= MAX_UNREAD_BYTES // 2 else min(self.timeouts.unread, SHORT_TIMEOUT)
-        )
+        unread = self.timeouts.unread
+        return unread if self.unsent <= MAX_UNREAD_BYTES // 2 else min(unread, SHORT_TIMEOUT)
 
     def acquire(self) -> bool:
         """Reserve a place for one more connection, until `release`. False: there is none.
@@ -172,9 +203,9 @@ class Handshake:
         loop, limit = asyncio.get_running_loop(), self._limiter.timeouts.handshake
 
         def create_protocol() -> LimitedConnection:
-            made = protocol()
-            made.handshake = self
-            return made
+            connection = protocol()
+            connection.handshake = self
+            return connection
 
         try:
             async with asyncio.timeout(limit):

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP connections, with limits on what clients may send and how long they may take."""
+"""uvicorn's HTTP connections, with limits on the size and the duration of requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from mizzen.web.connection_limits import ConnectionLimiter, LimitedConnection
+from mizzen.web.connection_limits import ConnectionLimiter, LimitedConnection, closing_response
 
 MAX_HEAD_BYTES = 64 << 10
 """Maximum size of a request's headers, give or take one read of the socket."""
@@ -17,18 +17,9 @@ MAX_NON_BODY_BYTES = 16 << 10
 """Maximum bytes within a body that are not part of it: chunk extensions, and trailers behind the last chunk. Give or
 take one read of the socket."""
 
-_TOO_LONG = (
-    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n"
-    b"content-type: text/plain\r\ncontent-length: 35\r\n\r\nthe head of the request is too long"
-)
-_NOT_BODY = (
-    b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
-    b"content-type: text/plain\r\ncontent-length: 46\r\n\r\ntoo much of a body in chunks is no part of it\n"
-)
-_TOO_LATE = (
-    b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\n"
-    b"content-type: text/plain\r\ncontent-length: 37\r\n\r\nthe request took too long to come in\n"
-)
+_TOO_LONG = closing_response("431 Request Header Fields Too Large", "the headers of the request are too long\n")
+_NOT_BODY = closing_response("400 Bad Request", "the chunk extensions or trailers of the body are too long\n")
+_TOO_LATE = closing_response("408 Request Timeout", "the request did not arrive in time\n")
 
 
 class TimedHttpProtocol(HttpToolsProtocol, LimitedConnection):
@@ -48,7 +39,6 @@ class TimedHttpProtocol(HttpToolsProtocol, LimitedConnection):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limiter = limiter
-        self._entered = False
         self._idle_since = limiter.now
         # Of the request that is being read
         self._reading = False
@@ -57,30 +47,20 @@ class TimedHttpProtocol(HttpToolsProtocol, LimitedConnection):
         self._body_bytes = 0
         self._between = 0
         """Bytes since the last piece of the body."""
-        self._unsent = 0
         self._unsent_since = limiter.now
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if self.handshake is not None:
-            self.handshake.release()  # this connection takes its place
-        self._entered = self._limiter.acquire()
-        if not self._entered:
-            transport.abort()
+        self._enter()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._entered:
-            self._limiter.release()
+        self._leave()
         super().connection_lost(exc)
 
     def close_if_expired(self) -> None:
         """Close if the connection is idle, its request is late, or the client does not read the response."""
         now, timeouts = self._limiter.now, self._limiter.timeouts
-        left = self.transport.get_write_buffer_size()
-        if left != self._unsent or not left:
-            self._unsent, self._unsent_since = left, now
-        elif now - self._unsent_since > timeouts.unread:
-            self.transport.abort()  # `close` would wait for the client too
+        if self._abort_if_unread():
             return
         if not self._reading:
             idle = 0.0 if self._owes_answer() else now - self._idle_since
@@ -164,9 +144,8 @@ class LimitedProtocol(TimedHttpProtocol):
 
     def _is_read_paused(self) -> bool:
         if self._in_head:
-            return (
-                self.flow.read_paused or self._owes_answer()
-            )  # such as a watch, which a pipelined request must not end
+            # A watch, for example, which a pipelined request must not end.
+            return self.flow.read_paused or self._owes_answer()
         return self.flow.read_paused or self.cycle.waiting_for_100_continue
 
     def _send_timeout(self) -> None:

@@ -99,8 +99,8 @@ class WebServer(uvicorn.Server):
             loop.call_later(1.0, self._listen, listening)
             return
         connection.setblocking(False)
-        made = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
-        Handshake(connection, self._limiter).begin(made, self.tls)
+        protocol = partial(self._protocol, config=self.config, server_state=self.server_state, app_state={})
+        Handshake(connection, self._limiter).begin(protocol, self.tls)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self.tls is not None:
@@ -115,7 +115,7 @@ class WebServer(uvicorn.Server):
     async def _abort_idle_tls(self) -> None:
         """Abort closing TLS connections: a closed one stays until the client answers, which an idle client never does.
         Pending data is sent first. A connection must look empty twice, because there are more buffers below."""
-        said: set[object] = set()
+        before: set[object] = set()
         while self.tls is not None:
             for handshake in list(self._limiter.handshakes):
                 handshake.abort()
@@ -125,9 +125,9 @@ class WebServer(uvicorn.Server):
                 for connection in self.server_state.connections
                 if connection.transport.is_closing() and not connection.transport.get_write_buffer_size()
             }
-            for connection in ended & said:
+            for connection in ended & before:
                 connection.transport.abort()
-            said = set(ended)
+            before = set(ended)
 
 
 async def serve_all(*served: tuple[WebServer, socket.socket], on_stop: Callable[[], None] = lambda: None) -> None:

@@ -30,12 +30,12 @@ def build_context(certificate: Path, key: Path, protocols: Sequence[str] = HTTP1
 
     `protocols` are offered by ALPN. Raises OSError (including SSLError) or ValueError if the files are unusable.
     """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.options |= ssl.OP_NO_RENEGOTIATION
-    made.set_alpn_protocols(list(protocols))
-    made.load_cert_chain(certificate, key, password=_refuse_password)
-    return made
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(list(protocols))
+    context.load_cert_chain(certificate, key, password=_refuse_password)
+    return context
 
 
 def check_certificate(context: ssl.SSLContext) -> None:

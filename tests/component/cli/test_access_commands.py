@@ -90,7 +90,7 @@ def test_who_is_deleted_leaves_no_rights_behind(plane: Plane) -> None:
     assert plane("user", "add", "ann").stderr == ""
     assert plane("whoami", token=plane("token", "create", "ann").stdout.strip()).stdout == f"ann\n{OPEN}\n"
     plane("permit", "bob", "write", "namespace/default")
-    assert "already named 'bob', who may now write namespace/default" in plane("user", "add", "bob").stderr
+    assert "already named 'bob', so they may now write namespace/default" in plane("user", "add", "bob").stderr
 
 
 def test_a_token_that_is_not_valid_is_said_to_be_set(plane: Plane) -> None:

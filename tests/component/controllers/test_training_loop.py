@@ -16,7 +16,7 @@ import pytest
 
 from mizzen.blobs.documents import Documents as NamedDocuments
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.controllers.training.admission_queue import AdmissionQueue, ResourceRequest
+from mizzen.controllers.training.admission_queue import AdmissionQueue, QueuedJob, ResourceRequest
 from mizzen.controllers.training.controller import TrainingJobs
 from mizzen.controllers.training.results import JobResults
 from mizzen.controllers.workloads import Workloads
@@ -507,6 +507,6 @@ def test_a_set_that_has_ended_and_still_stops_has_its_share_when_a_plane_starts(
         await TrainingJobs(Context(), shares, results, Lookup(*NOBODY), now=lambda: NOW).restore(store)
         await store.close()
         assert shares.used.cpus == 1
-        assert shares.admit(Ref("TrainingJob", "new"), "new", ResourceRequest(3), admitted=False).admitted
+        assert shares.admit(QueuedJob(Ref("TrainingJob", "new"), "new", ResourceRequest(3)), admitted=False).admitted
 
     asyncio.run(main())

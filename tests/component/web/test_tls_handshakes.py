@@ -95,7 +95,7 @@ def test_who_asks_a_tls_port_in_plain_http_is_told(run: Run, tmp_path: Path) -> 
             writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             answer = await reader.read()
             assert answer.startswith(b"HTTP/1.1 400 ")
-            assert b"ask for it with https" in answer
+            assert b"use https" in answer
             writer.close()
             await _until(lambda: not limiter.open)
 

@@ -20,7 +20,7 @@ from mizzen.controllers.acceptance import Acceptance, AcceptanceFacts
 from mizzen.controllers.graphs.controller import Graphs
 from mizzen.controllers.graphs.facts import GraphFacts
 from mizzen.controllers.models import ModelFacts, Models
-from mizzen.controllers.monitors import MonitorFacts, Monitors
+from mizzen.controllers.monitors import ModelMonitors, MonitorFacts
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.controllers.training import decide
@@ -120,8 +120,8 @@ def _decide(resource: Resource) -> Decision:
             return Acceptance(kind, known, *NOBODY).decide(AcceptanceFacts(resource), NOW)
 
 
-def _monitors() -> Monitors:
-    return Monitors(Context(), Path(), control_url="http://x", installed=lambda _: True)
+def _monitors() -> ModelMonitors:
+    return ModelMonitors(Context(), Path(), control_url="http://x", installed=lambda _: True)
 
 
 def test_the_loop_comes_to_rest_with_bad_specs_of_all_kinds(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.controllers.training.admission_queue import Admission, AdmissionQueue, ResourceRequest
+from mizzen.controllers.training.admission_queue import Admission, AdmissionQueue, QueuedJob, ResourceRequest
 from mizzen.controllers.training.replicas import resource_request_of
 from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.training import TrainingJobSpec
@@ -35,7 +35,7 @@ class Line:
         self.age += 1
         whole = ResourceRequest(cpus, int(ask.get("memory", 0)), ask.get("gpus", 0.0))
         created = NOW + timedelta(seconds=ord(name[0]))
-        return self.shares.admit(ref(name), f"uid-{name}", whole, priority=priority, created=created, admitted=admitted)
+        return self.shares.admit(QueuedJob(ref(name), f"uid-{name}", whole, priority, created), admitted=admitted)
 
 
 def test_jobs_get_their_shares_until_nothing_is_left_and_are_told_who_has_what() -> None:
@@ -121,16 +121,17 @@ def test_asking_again_changes_nothing_and_one_more_can_start_is_told() -> None:
 def test_another_job_of_the_same_name_has_not_the_share_of_the_one_before() -> None:
     line = Line()
     assert line.look("a", cpus=2).admitted
-    line.shares.admit(ref("b"), "uid-b", ResourceRequest(2), created=NOW, admitted=False)
-    again = line.shares.admit(ref("a"), "another", ResourceRequest(2), created=NOW + timedelta(hours=1), admitted=False)
+    line.shares.admit(QueuedJob(ref("b"), "uid-b", ResourceRequest(2), created=NOW), admitted=False)
+    later = NOW + timedelta(hours=1)
+    again = line.shares.admit(QueuedJob(ref("a"), "another", ResourceRequest(2), created=later), admitted=False)
     assert not again.admitted
     assert line.poked == ["b"]
 
 
 def test_those_that_were_admitted_before_the_plane_started_count_before_anybody_new() -> None:
     line = Line()
-    line.shares.restore(ref("old"), "uid-old", ResourceRequest(2), created=NOW, admitted=True)
-    line.shares.restore(ref("first"), "uid-first", ResourceRequest(1), created=NOW, admitted=False)
+    line.shares.restore(QueuedJob(ref("old"), "uid-old", ResourceRequest(2), created=NOW), admitted=True)
+    line.shares.restore(QueuedJob(ref("first"), "uid-first", ResourceRequest(1), created=NOW), admitted=False)
     assert line.look("new").message == "needs 1 CPU; 0 of 2 free: old has 2; 1 job is ahead of it"
     line.shares.release(ref("old"))
     assert line.poked == ["first"]
@@ -169,14 +170,8 @@ class Crowd:
     def look(self, number: int) -> None:
         cpus, priority = self.asks[number]
         created = NOW + timedelta(seconds=number)
-        verdict = self.line.shares.admit(
-            ref(f"{number}"),
-            f"{number}",
-            ResourceRequest(cpus),
-            priority=priority,
-            created=created,
-            admitted=number in self.running,
-        )
+        job = QueuedJob(ref(f"{number}"), f"{number}", ResourceRequest(cpus), priority, created)
+        verdict = self.line.shares.admit(job, admitted=number in self.running)
         if verdict.admitted and number not in self.running:
             self.before_it_nobody_waits(number)
             self.running.append(number)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.controllers.monitors import MonitorFacts, Monitors, ToolChoice, choose_tool
+from mizzen.controllers.monitors import ModelMonitors, MonitorFacts, ToolChoice, choose_tool
 from mizzen.kinds import catalog
 from mizzen.kinds.monitor import MonitorStatus
 from mizzen.kinds.schema.findings import Context
@@ -28,8 +28,8 @@ def monitor(name: str = "iris", **spec: Any) -> Resource:
     return Resource("Monitor", meta(name, created=NOW), {"modelName": "iris"} | spec)
 
 
-def monitors(*, installed: bool = True) -> Monitors:
-    return Monitors(Context(), DATA, control_url="http://here:1", installed=lambda _: installed)
+def monitors(*, installed: bool = True) -> ModelMonitors:
+    return ModelMonitors(Context(), DATA, control_url="http://here:1", installed=lambda _: installed)
 
 
 def decided(resource: Resource | None = None, **facts: Any) -> Decision:

@@ -42,7 +42,7 @@ def test_the_count_is_what_the_rule_says_at_every_look(
     for passed, in_flight, awaited in steps:
         now += passed
         looks.append((now, in_flight, awaited))
-        history.add(now, rule.replicas_needed(in_flight, asked=awaited))
+        history.add(now, rule.replicas_needed(in_flight, used=awaited))
         assert desired_replicas(history, now, rule) == by_its_words(rule, looks, now)
     later = now + rule.quiet + 1
     assert desired_replicas(history, later, rule) == sorted((rule.min_replicas, rule.standby, rule.max_replicas))[1]

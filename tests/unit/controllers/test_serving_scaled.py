@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.controllers.scaling.autoscaler import Autoscaler, DesiredScale
+from mizzen.controllers.scaling.autoscaler import Autoscaler
 from mizzen.controllers.serving.controller import Serving
 from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds.model import ModelVersionSpec
@@ -16,6 +16,7 @@ from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.controller import Decision
+from mizzen.reconcile.workloads import DesiredScale
 from tests.support.controllers.objects import NOW, inference_model, ready, version, workload
 
 SCALE = {"minReplicas": 0, "maxReplicas": 5}

@@ -150,8 +150,5 @@ def _explain_servers(servers: tuple[Resource, ...]) -> str:
 
 def _explain_not_ready(resource: Resource) -> str:
     conditions = [Status.of(resource).condition(type_) for type_ in ("Ready", "Accepted")]
-    why = next(
-        (one.message or one.reason for one in conditions if one is not None and not one.true),
-        "its status is not known yet",
-    )
-    return f"'{resource.meta.name}' is not ready: {why}"
+    reasons = (one.message or one.reason for one in conditions if one is not None and not one.true)
+    return f"'{resource.meta.name}' is not ready: {next(reasons, 'its status is not known yet')}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -37,9 +38,8 @@ def wanted_workloads(graph: Resource, spec: MLGraphSpec, there: Iterable[Resourc
     for name, container in containers_of(spec).items():
         if container.command:
             wanted = build_workload_spec(container)
-            meta = Meta(
-                _choose_name(graph, name, wanted, present), graph.meta.namespace, labels={MODEL_LABEL: graph.meta.name}
-            )
+            own_name = _choose_name(graph, name, wanted, present)
+            meta = Meta(own_name, graph.meta.namespace, labels={MODEL_LABEL: graph.meta.name})
             found[name] = Resource("Workload", meta, wanted)
     return found
 
@@ -94,23 +94,17 @@ def _resources(resources: ContainerResources | None) -> Mapping[str, Any]:
     """The limits that are enforced here. Those that only a cluster understands are skipped."""
     limits = resources.limits if resources is not None else {}
     found: dict[str, Any] = {}
-    for name in ("cpu", "memory"):
-        if name in limits:
-            try:
-                found |= ResourceRequirements.model_validate({name: limits[name]}).wire()
-            except ValidationError:
-                continue
+    for name in (name for name in ("cpu", "memory") if name in limits):
+        with suppress(ValidationError):
+            found |= ResourceRequirements.model_validate({name: limits[name]}).wire()
     return found
 
 
 def _choose_name(graph: Resource, container: str, wanted: Mapping[str, Any], present: Mapping[str, Resource]) -> str:
     """`<graph>.<container>`: a graph's name contains no dot, so no two graphs share a Workload's name."""
-    short = (
-        container
-        if len(container) <= _MAX_LENGTH
-        else f"{container[: _MAX_LENGTH - 9].rstrip('-.')}-{_hash(container)}"
-    )
-    first = f"{graph.meta.name}.{short}"
+    if len(container) > _MAX_LENGTH:
+        container = f"{container[: _MAX_LENGTH - 9].rstrip('-.')}-{_hash(container)}"
+    first = f"{graph.meta.name}.{container}"
     again = f"{first}-{_hash(workload_template.template(wanted))}"
     same = (name for name in (first, again) if name in present and workload_template.serves(present[name], wanted))
     return next(same, again if first in present else first)

@@ -7,11 +7,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from mizzen.controllers.graphs import metadata_propagation
 from mizzen.controllers.graphs.callees import CalledObjects, calls_of_graph, find_nesting_fault
 from mizzen.controllers.graphs.container_workloads import warn_unset_variables
-from mizzen.controllers.graphs.facts import GraphFacts, NoProber, Prober, ProbeResult, Traffic, addresses_of
-from mizzen.controllers.graphs.node_status import find_required, probe_requests_of, summarize_unready
+from mizzen.controllers.graphs.facts import GraphFacts, NoProber, Prober, ProbeResult
+from mizzen.controllers.graphs.metadata_propagation import propagate
+from mizzen.controllers.graphs.node_status import probe_requests_of, summarize_unready
 from mizzen.controllers.graphs.spec_switch import (
     SpecRevision,
     build_desired,
@@ -34,7 +34,8 @@ from mizzen.kinds.text import references
 from mizzen.reconcile.controller import Decision, Presence, find, find_owners
 from mizzen.reconcile.recorder import EventNote
 from mizzen.reconcile.reverse_index import ReverseIndex
-from mizzen.stores.all_pages import whole
+from mizzen.reconcile.workloads import Traffic, addresses_of, false_condition
+from mizzen.stores.all_pages import whole, workloads_of
 from mizzen.stores.store import Store, Where
 
 GATEWAY_POLL: Final = 0.05
@@ -54,7 +55,7 @@ class Graphs:
         traffic: Traffic | None = None,
     ) -> None:
         """`context` lists the capabilities of the engine. `prober` probes external services; without it, all count as
-        available. `traffic` knows what gateways route to; without it, gateways count as up to date."""
+        available. `traffic` knows where gateways route to; without it, gateways count as up to date."""
         self._inference_url = inference_url
         self._context = context
         self._prober = prober or NoProber()
@@ -78,7 +79,7 @@ class Graphs:
             self._named.remove(ref)
         if resource is None:
             return None
-        children = await _children(store, resource)
+        children = await workloads_of(store, resource)
         if resource.deleting:
             return GraphFacts(resource, children)
         facts = GraphFacts(
@@ -145,7 +146,7 @@ class Graphs:
         spec = MLGraphSpec.of(facts.resource)
         fault = find_nesting_fault(facts.resource, facts.called_objects)
         if fault is not None:
-            return _false_condition("Accepted", "TooDeep" if fault.too_deep else "GraphCycle", fault.message), None
+            return false_condition("Accepted", "TooDeep" if fault.too_deep else "GraphCycle", fault.message), None
         return catalog.add_warnings(accepted, tuple(warn_unset_variables(spec))), spec
 
     def decide(self, facts: GraphFacts, now: datetime) -> Decision:
@@ -159,22 +160,20 @@ class Graphs:
         wanted = merge_workloads(each for each in (new, old) if each is not None and (each is new or each is answers))
         lingering = find_draining(facts, before.serving, wanted, now)
         ready = _ready_condition(accepted, answers, new, facts)
-        shown = new or answers
+        reported = new or answers
         status = MLGraphStatus(
             conditions=(accepted, _nodes_ready_condition(accepted, new), ready),
             phase=phase_of(answers=answers is not None, ready=ready.true),
             url=url_of(self._inference_url, facts.resource.ref) if answers is not None else None,
-            nodes=shown.states if shown is not None else (),
+            nodes=reported.states if reported is not None else (),
             serving=answers.serving if answers is not None else None,
         )
         again = [GATEWAY_POLL] if ready.reason == "Routing" else []
         again += lingering.values()  # after that time, check whether gateways have left
-        ended = tuple(mark_ending(facts, name, now, seconds) for name, seconds in lingering.items())
-        passed = tuple(
-            metadata_propagation.propagate(facts.resource, one, facts.child(one.meta.name)) for one in wanted.values()
-        )
+        ended = (mark_ending(facts, name, now, seconds) for name, seconds in lingering.items())
+        started = (propagate(facts.resource, one, facts.child(one.meta.name)) for one in wanted.values())
         return Decision(
-            children=(*passed, *ended),
+            children=(*started, *ended),
             status=status,
             notes=tuple(_switch_notes(before.serving, status.serving)),
             requeue_after=max(min(again), GATEWAY_POLL) if again else None,
@@ -186,22 +185,20 @@ def _ready_condition(
 ) -> Condition:
     """It names the generation that is serving, so that a client waiting for a later one can tell."""
     if answers is None:
-        return _false_condition("Ready", accepted.reason, accepted.message)
+        return false_condition("Ready", accepted.reason, accepted.message)
     generation = answers.serving.generation
     if not answers.ready:
-        return _false_condition(
-            "Ready", "NodesNotReady", summarize_unready(find_required(answers.spec, answers.states))
-        )
+        return false_condition("Ready", "NodesNotReady", answers.unready)
     before = MLGraphStatus.of(facts.resource)
-    said = before.condition("Ready")
-    earlier = said.observed_generation if said is not None and said.true else 0
+    ready = before.condition("Ready")
+    earlier = ready.observed_generation if ready is not None and ready.true else 0
     # A switch reaches gateways only through the status that this decision writes.
     switched = before.serving is not None and before.serving.generation != generation
     reached = facts.reached and not switched
     if not reached and earlier != generation:
         message = f"generation {generation} is ready; gateways do not route to it yet"
         if not earlier:
-            return _false_condition("Ready", "Routing", message)
+            return false_condition("Ready", "Routing", message)
         return Condition(type="Ready", status="True", reason="Routing", message=message, observed_generation=earlier)
     message = f"generation {generation} is serving"
     if new is None or new is not answers:
@@ -212,9 +209,9 @@ def _ready_condition(
 
 def _nodes_ready_condition(accepted: Condition, new: SpecRevision | None) -> Condition:
     if new is None:
-        return _false_condition("NodesReady", accepted.reason, accepted.message)
+        return false_condition("NodesReady", accepted.reason, accepted.message)
     if not new.ready:
-        return _false_condition("NodesReady", "NodesNotReady", summarize_unready(find_required(new.spec, new.states)))
+        return false_condition("NodesReady", "NodesNotReady", new.unready)
     skipped = summarize_unready(new.states)
     message = f"only optional nodes are not ready: {skipped}" if skipped else f"{len(new.states)} of {len(new.states)}"
     return Condition(type="NodesReady", status="True", reason="AllReady", message=message)
@@ -238,12 +235,3 @@ def _references_of(found: Resource) -> set[Ref]:
             except ValueError:
                 return set()
     return set()
-
-
-def _false_condition(type_: str, reason: str, message: str) -> Condition:
-    return Condition(type=type_, status="False", reason=reason, message=message)
-
-
-async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
-    where = Where(namespace=resource.meta.namespace, owner=resource.meta.uid)
-    return await whole(store, "Workload", where)

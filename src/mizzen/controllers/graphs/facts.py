@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from mizzen.controllers.graphs.callees import CalledObjects
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.addresses import Address
-from mizzen.kinds.workload import WireProtocol, WorkloadStatus
+from mizzen.kinds.workload import WireProtocol
+from mizzen.reconcile.workloads import find_child
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeRequest:
-    """An external service to probe: is it available, and which protocol does it speak?"""
+    """An external service to probe: whether it is available, and which protocol it speaks."""
 
     address: Address
     model: str
@@ -46,16 +47,6 @@ class Prober(Protocol):
         """Stop probing for this graph."""
 
 
-class Traffic(Protocol):
-    """What gateways route to (`controllers/table_acks.py`)."""
-
-    def reaches(self, addresses: Collection[str]) -> bool:
-        """Does every gateway route to at least one of these?"""
-
-    def has_left(self, addresses: Collection[str]) -> bool:
-        """Has every gateway stopped routing to these?"""
-
-
 class NoProber:
     """Treats every service as available."""
 
@@ -80,13 +71,4 @@ class GraphFacts:
     """Every gateway uses the serving spec and routes to all its Workloads."""
 
     def child(self, name: str | None) -> Resource | None:
-        """The Workload of this name. One that is being deleted does not count, whatever its status says."""
-        return next((child for child in self.children if child.meta.name == name and not child.deleting), None)
-
-
-def is_available(workload: Resource) -> bool:
-    return WorkloadStatus.of(workload).is_true("Available")
-
-
-def addresses_of(workload: Resource) -> list[str]:
-    return [replica.address for replica in WorkloadStatus.of(workload).replicas if replica.address]
+        return find_child(self.children, name)

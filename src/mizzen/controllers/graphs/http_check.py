@@ -1,4 +1,4 @@
-"""The HTTP probe of an external service: is it available, and which protocol does it speak? One connection per request.
+"""The HTTP probe of an external service: whether it is available, and its protocol. One connection per request.
 
 The probe sends no credentials and follows no redirects: the author of a graph chooses the address, and must not gain
 more by it than a connection and a few GETs. Only the first line of a response is read.

@@ -20,7 +20,7 @@ ENDS_AFTER: Final = f"{API_GROUP}/ends-after"
 
 _OWN = frozenset({PROPAGATED, ENDS_AFTER})
 _NOT_PROPAGATED = (f"{API_GROUP}/", "kubectl.kubernetes.io/")
-"""The second says how the graph itself was applied."""
+"""Keys of kubectl say how the graph itself was applied."""
 
 
 def propagate(graph: Resource, wanted: Resource, there: Resource | None, *, ends: str = "") -> Resource:

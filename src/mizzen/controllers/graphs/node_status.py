@@ -1,4 +1,4 @@
-"""The state of each node: are all its callees available, and if not, why? Pure."""
+"""The state of each node: whether all its callees are available, and if not, why. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mizzen.controllers.graphs.callees import CalledObjects, explain_unavailable
-from mizzen.controllers.graphs.facts import ProbeRequest, ProbeResult, is_available
+from mizzen.controllers.graphs.facts import ProbeRequest, ProbeResult
 from mizzen.graph.compile.graph import guess_model_name
 from mizzen.kinds.graph import callees
 from mizzen.kinds.graph.callees import DeclaredCall, GraphContainer
@@ -14,6 +14,7 @@ from mizzen.kinds.graph.spec import GraphNodeState, MLGraphSpec
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text import addresses
 from mizzen.kinds.workload import WorkloadStatus
+from mizzen.reconcile.workloads import is_available
 
 MAX_NODES_NAMED: Final = 5
 """Nodes that a message names; the status lists them all."""
@@ -27,7 +28,7 @@ def states_of(
     probes: Mapping[str, ProbeResult],
 ) -> tuple[GraphNodeState, ...]:
     """In the order of the spec. `workloads`: the existing ones, by the name of the container within the graph;
-    `probed`: probe results of services, by address."""
+    `probes`: results for services, by address."""
     called, containers = callees.calls_of(spec), callees.containers_of(spec)
 
     def why_not(call: DeclaredCall) -> str:
@@ -46,11 +47,8 @@ def states_of(
     for node in spec.dag:
         reasons = [callees.explain_unsupported(node), *map(why_not, called[node.name])]
         reason = next(filter(None, reasons), "")
-        states.append(
-            GraphNodeState(
-                name=node.name, ready=not reason, reason=reason, protocol=_protocol_of(called[node.name], probes)
-            )
-        )
+        protocol = _protocol_of(called[node.name], probes)
+        states.append(GraphNodeState(name=node.name, ready=not reason, reason=reason, protocol=protocol))
     return tuple(states)
 
 
@@ -117,5 +115,5 @@ def _list_messages(workload: Resource) -> Iterator[str]:
 
 
 def _protocol_of(called: Iterable[DeclaredCall], probes: Mapping[str, ProbeResult]) -> str:
-    said = (probes[call.address].protocol for call in called if call.address in probes)
-    return next(filter(None, said), "")
+    protocols = (probes[call.address].protocol for call in called if call.address in probes)
+    return next(filter(None, protocols), "")

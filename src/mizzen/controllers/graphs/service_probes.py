@@ -56,8 +56,8 @@ class ServiceProber:
     def probe(
         self, graph: Resource, questions: Mapping[str, ProbeRequest], known: Mapping[str, WireProtocol]
     ) -> Mapping[str, ProbeResult]:
-        asked = {text: one for text, one in questions.items() if text not in known}
-        keys = {(graph.meta.uid, graph.meta.generation, text): one for text, one in asked.items()}
+        unknown = {text: one for text, one in questions.items() if text not in known}
+        keys = {(graph.meta.uid, graph.meta.generation, text): one for text, one in unknown.items()}
         self._keep_only(graph.ref, frozenset(keys))
         for key, question in keys.items():
             if key not in self._probes:

@@ -10,13 +10,14 @@ from typing import Final
 
 from mizzen.controllers.graphs import metadata_propagation
 from mizzen.controllers.graphs.container_workloads import wanted_workloads
-from mizzen.controllers.graphs.facts import GraphFacts, ProbeResult, is_available
-from mizzen.controllers.graphs.node_status import find_required, nodes_scaled_to_zero, states_of
+from mizzen.controllers.graphs.facts import GraphFacts, ProbeResult
+from mizzen.controllers.graphs.node_status import find_required, nodes_scaled_to_zero, states_of, summarize_unready
 from mizzen.graph.compile.graph import PROTOCOLS, spec_of
 from mizzen.kinds.graph.spec import GraphNodeState, GraphServing, MLGraphSpec
 from mizzen.kinds.schema.resource import Resource, format_time, parse_time
 from mizzen.kinds.serving import CEILING_MS
-from mizzen.kinds.workload import WireProtocol, WorkloadStatus
+from mizzen.kinds.workload import WireProtocol
+from mizzen.reconcile.workloads import count_ready, is_available
 
 SHORTEST_END: Final = timedelta(seconds=1)
 
@@ -36,6 +37,11 @@ class SpecRevision:
     @property
     def ready(self) -> bool:
         return all(state.ready for state in find_required(self.spec, self.states))
+
+    @property
+    def unready(self) -> str:
+        """Why required nodes are not ready, as text for users."""
+        return summarize_unready(find_required(self.spec, self.states))
 
     @property
     def settled(self) -> bool:
@@ -61,7 +67,7 @@ def build_desired(facts: GraphFacts, spec: MLGraphSpec, serving: GraphServing | 
         ),
         workloads=workloads,
         states=states,
-        whole=all(_ready_replicas(there.get(name)) >= one.spec["replicas"] for name, one in workloads.items()),
+        whole=all(count_ready(there.get(name)) >= one.spec["replicas"] for name, one in workloads.items()),
     )
 
 
@@ -70,16 +76,16 @@ def build_serving(facts: GraphFacts, serving: GraphServing | None, new: SpecRevi
     spec = spec_of(serving)
     if serving is None or spec is None or (new is not None and new.serving.generation == serving.generation):
         return None
-    anew = wanted_workloads(facts.resource, spec, facts.children)
+    lost = wanted_workloads(facts.resource, spec, facts.children)
     workloads, there = {}, {}
     for name, workload in serving.workloads.items():
         found = facts.child(workload)
         if found is not None:
             workloads[name] = there[name] = found
-        elif name in anew:
-            workloads[name] = replace(anew[name], meta=replace(anew[name].meta, name=workload))
-    probed: dict[str, ProbeResult] = {text: ProbeResult(protocol) for text, protocol in protocols_of(serving).items()}
-    states = states_of(spec, facts.resource.meta.namespace, facts.called_objects, there, probed)
+        elif name in lost:
+            workloads[name] = replace(lost[name], meta=replace(lost[name].meta, name=workload))
+    probes = {text: ProbeResult(protocol) for text, protocol in protocols_of(serving).items()}
+    states = states_of(spec, facts.resource.meta.namespace, facts.called_objects, there, probes)
     return SpecRevision(spec, serving, workloads, states)
 
 
@@ -143,11 +149,5 @@ def _parse_time(text: str | None) -> datetime | None:
 
 def protocols_of(serving: GraphServing | None) -> dict[str, WireProtocol]:
     """The protocols of services, as recorded in the status; unknown protocols are skipped."""
-    said = serving.protocols if serving is not None else {}
-    return {text: spoken for text, word in said.items() for spoken in PROTOCOLS if spoken == word}
-
-
-def _ready_replicas(workload: Resource | None) -> int:
-    if workload is None:
-        return 0
-    return sum(replica.state == "ready" for replica in WorkloadStatus.of(workload).replicas)
+    recorded = serving.protocols if serving is not None else {}
+    return {text: known for text, protocol in recorded.items() for known in PROTOCOLS if known == protocol}

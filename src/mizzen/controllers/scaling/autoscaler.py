@@ -14,20 +14,12 @@ from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.protocol.gateway_files import demand, status_files
 from mizzen.reconcile.retry_forever import retry_forever
+from mizzen.reconcile.workloads import DesiredScale
 
 POLL_INTERVAL = 0.05
 """Seconds between two polls. The first request to a server without replicas waits for the next poll."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class DesiredScale:
-    replicas: int
-    """The desired number."""
-    in_flight: float
-    quiet: float
-    """Seconds without demand before the number shrinks."""
 
 
 @dataclass(slots=True)
@@ -86,16 +78,16 @@ class Autoscaler:
         self._active.discard(ref)
 
     def poll(self) -> None:
-        now, said = self._clock(), self._read_demand()
-        self._active.update(ref for ref in said if ref in self._servers)
+        now, demands = self._clock(), self._read_demand()
+        self._active.update(ref for ref in demands if ref in self._servers)
         for ref in tuple(self._active):
-            server, asked = self._servers[ref], said.get(ref, ())
-            server.in_flight = sum(one.in_flight for one in asked)
-            needed = server.rule.replicas_needed(server.in_flight, asked=any(one.awaited or one.used for one in asked))
-            server.history.add(now, needed)
+            server, reports = self._servers[ref], demands.get(ref, ())
+            server.in_flight = sum(one.in_flight for one in reports)
+            used = any(one.awaited or one.used for one in reports)
+            server.history.add(now, server.rule.replicas_needed(server.in_flight, used=used))
             if desired_replicas(server.history, now, server.rule) != server.decided:
                 self._enqueue(ref)
-            elif not asked and server.history.empty:
+            elif not reports and server.history.empty:
                 self._active.discard(ref)
 
     async def _poll_forever(self) -> NoReturn:
@@ -109,16 +101,16 @@ class Autoscaler:
         stamps = status_files.read_stamps(self._folder)
         if stamps != self._stamps:
             self._stamps, self._read, self._demand = stamps, demand.read(self._folder), None
-        living = [told for told in self._read if status_files.is_alive(told)]
+        living = [report for report in self._read if status_files.is_alive(report)]
         if self._demand is None or len(living) < len(self._read):
             self._read, self._demand = living, _merge(living)
         return self._demand
 
 
-def _merge(told: Iterable[demand.Demand]) -> dict[Ref, list[demand.ServerDemand]]:
-    said: dict[Ref, list[demand.ServerDemand]] = {}
-    for each in told:
-        for id_, asked in each.servers.items():
+def _merge(reports: Iterable[demand.Demand]) -> dict[Ref, list[demand.ServerDemand]]:
+    merged: dict[Ref, list[demand.ServerDemand]] = {}
+    for report in reports:
+        for id_, of_server in report.servers.items():
             namespace, _, name = id_.partition("/")
-            said.setdefault(Ref("InferenceModel", name, namespace), []).append(asked)
-    return said
+            merged.setdefault(Ref("InferenceModel", name, namespace), []).append(of_server)
+    return merged

@@ -25,11 +25,11 @@ class ScalingRule:
     standby: int = 0
     """Extra replicas beyond those that are needed."""
 
-    def replicas_needed(self, in_flight: float, *, asked: bool = False) -> int:
-        """The number before limits. `asked`: a request waits for the first replica, was told to retry, or has just
+    def replicas_needed(self, in_flight: float, *, used: bool = False) -> int:
+        """The number before limits. `used`: a request waits for the first replica, has to be retried, or has just
         completed."""
         # The tolerance absorbs rounding: a mean of many samples is hardly ever exact.
-        return max(math.ceil(in_flight / self.target - 1e-9), 1 if asked else 0)
+        return max(math.ceil(in_flight / self.target - 1e-9), 1 if used else 0)
 
     def clamp(self, needed: int) -> int:
         return min(max(needed + self.standby, self.min_replicas), self.max_replicas)
@@ -50,7 +50,7 @@ class DemandHistory:
 
     @property
     def empty(self) -> bool:
-        """Is there no demand in the window that was queried last?"""
+        """Whether the window that was queried last has no demand."""
         return not self._peaks
 
     def peak_since(self, since: float) -> int:

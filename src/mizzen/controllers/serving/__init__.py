@@ -10,7 +10,7 @@ changes nothing: running replicas keep serving.
 outage. A version named by an alias, or as the current one, is resolved when the spec changes, and again later with
 `followAlias`.
 
-`controller` the controller itself · `facts` what it knows when it decides · `version_resolution` which version the spec
+`controller` the controller itself · `facts` the input of its decisions · `version_resolution` which version the spec
 means, and whether it can be served here · `checkpoint_choice` which checkpoint of it · `workload_switch` from one
 Workload to the next · `replica_count` replicas that the load determines · `readiness` the condition Ready.
 """

@@ -8,15 +8,8 @@ from datetime import datetime
 
 from mizzen.controllers.serving import replica_count
 from mizzen.controllers.serving.checkpoint_choice import choose_checkpoint, find_checkpoint
-from mizzen.controllers.serving.facts import Checkpoints, Scale, Scaler, ServingFacts, Traffic
-from mizzen.controllers.serving.readiness import (
-    ROUTING,
-    SCALED_TO_ZERO,
-    WAKING,
-    false_condition,
-    ready_condition,
-    start_time_left,
-)
+from mizzen.controllers.serving.facts import Checkpoints, Scaler, ServingFacts
+from mizzen.controllers.serving.readiness import ROUTING, SCALED_TO_ZERO, WAKING, ready_condition, start_time_left
 from mizzen.controllers.serving.version_resolution import (
     CHECKPOINT_LOST,
     UNTRAINED,
@@ -35,14 +28,15 @@ from mizzen.kinds.model import ModelVersionSpec, version_object_name
 from mizzen.kinds.rules import placement, workload_template
 from mizzen.kinds.rules.archive_progress import ArchiveFetcher, FetchProgress, NoArchiveFetcher, entry_of
 from mizzen.kinds.schema.findings import Context, Warn
-from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Condition, Ref, Resource
+from mizzen.kinds.schema.resource import Condition, Ref, Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, url_of
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.reconcile.controller import Decision, Presence, find, find_owners
 from mizzen.reconcile.recorder import EventNote
 from mizzen.reconcile.reverse_index import ReverseIndex
+from mizzen.reconcile.workloads import DesiredScale, Traffic, addresses_of, any_nodes, count_ready, false_condition
 from mizzen.runs.checkpoints import Checkpoint
-from mizzen.stores.all_pages import whole
+from mizzen.stores.all_pages import whole, workloads_of
 from mizzen.stores.store import Store, Where
 
 FETCH_POLL = 30.0
@@ -72,8 +66,8 @@ class Serving:
     ) -> None:
         """`context` lists the capabilities of the engine. `fetching` fetches the archives that manifests name. `here`
         is the name of this machine's Node, which is in the default namespace and serves all namespaces. `traffic` knows
-        what gateways route to; without it, gateways count as up to date. `scaler` returns the replicas that the load
-        needs; without it, only specs set them. `checkpoints` holds what jobs saved; without it, there are none."""
+        where gateways route to; without it, gateways count as up to date. `scaler` returns the replicas that the load
+        needs; without it, only specs set them. `checkpoints` finds those that jobs saved; without it, none exist."""
         self._inference_url = inference_url
         self._context = context
         self._fetching = fetching or NoArchiveFetcher()
@@ -103,7 +97,7 @@ class Serving:
         except Invalid:
             self._named.remove(ref)
             self._forget_scale(ref)
-            return ServingFacts(resource, None, None, await _children(store, resource))
+            return ServingFacts(resource, None, None, await workloads_of(store, resource))
         return await self._load(store, resource, spec)
 
     async def _load(self, store: Store, resource: Resource, spec: InferenceModelSpec) -> ServingFacts:
@@ -115,32 +109,30 @@ class Serving:
         # Everything is indexed before it is read: an object created in between then wakes this key again.
         model = None if is_numbered(spec) else Ref("Model", spec.model_name, namespace)
         serving = version(InferenceModelStatus.of(resource).serving_version)
-        placed = _any_nodes(resource) if placement.asks_for_node(spec) else ()
+        placed = any_nodes(resource) if placement.asks_for_node(spec) else ()
         named = [ref for ref in (model, version(spec.target_version), serving, *placed) if ref]
         self._named.set(resource.ref, named)
         target = version(resolve_version(resource, spec, await find(store, model) if model else None))
         self._named.set(resource.ref, [*named, target] if target else named)
         found = await find(store, target) if target else None
         nodes = [node for each in placed for node in await whole(store, "Node", Where(namespace=each.namespace))]
-        children = await _children(store, resource)
+        children = await workloads_of(store, resource)
         saved = await self._choose_checkpoint(resource, spec, found)
         last_status = InferenceModelStatus.of(resource)
         other = serving != target or last_status.serving_checkpoint != (saved and saved.id)
         answers = await find(store, serving) if serving and other else None
+        # A single Workload is never waited for.
+        left = [child for child in children if self._has_left(child)] if len(children) > 1 else []
         return ServingFacts(
             resource=resource,
             target=found,
             serving=answers,
             children=children,
             checkpoint=saved,
-            serving_checkpoint=await self._find_checkpoint(answers, last_status.serving_checkpoint)
-            if answers is not None
-            else None,
+            serving_checkpoint=await self._find_checkpoint(answers, last_status.serving_checkpoint),
             nodes=tuple(nodes),
             fetched=self._fetch(resource, spec, found, nodes),
-            left=frozenset(child.meta.name for child in children if self._has_left(child))
-            if len(children) > 1
-            else frozenset(),
+            left=frozenset(child.meta.name for child in left),
             unreached=frozenset(child.meta.name for child in children if not self._is_reached(child)),
             scale=self._scale(resource, spec),
         )
@@ -152,12 +144,12 @@ class Serving:
             return None
         return await asyncio.to_thread(choose_checkpoint, self._checkpoints, resource, spec, version)
 
-    async def _find_checkpoint(self, version: Resource, id_: str | None) -> Checkpoint | None:
-        if self._checkpoints is None or id_ is None:
+    async def _find_checkpoint(self, version: Resource | None, id_: str | None) -> Checkpoint | None:
+        if self._checkpoints is None or version is None or id_ is None:
             return None
         return await asyncio.to_thread(find_checkpoint, self._checkpoints, version, id_)
 
-    def _scale(self, resource: Resource, spec: InferenceModelSpec) -> Scale | None:
+    def _scale(self, resource: Resource, spec: InferenceModelSpec) -> DesiredScale | None:
         if self._scaler is None or resource.deleting:
             return None
         last_status = InferenceModelStatus.of(resource)
@@ -172,10 +164,10 @@ class Serving:
             self._scaler.forget(ref)
 
     def _has_left(self, child: Resource) -> bool:
-        return self._traffic is None or self._traffic.has_left(_addresses(child))
+        return self._traffic is None or self._traffic.has_left(addresses_of(child))
 
     def _is_reached(self, child: Resource) -> bool:
-        return self._traffic is None or self._traffic.reaches(_addresses(child))
+        return self._traffic is None or self._traffic.reaches(addresses_of(child))
 
     def _fetch(
         self, resource: Resource, spec: InferenceModelSpec, found: Resource | None, nodes: Sequence[Resource]
@@ -267,25 +259,18 @@ class Serving:
         workload: Resource | None,
         conditions: tuple[Condition, ...],
     ) -> InferenceModelStatus:
-        """`decided` holds the target and what is serving; the replicas of `workload` are counted."""
-        replicas = WorkloadStatus.of(workload).replicas if workload else ()
-        return InferenceModelStatus(
-            conditions=conditions,
-            url=url_of(self._inference_url, resource.ref) if decided.serving_version else None,
-            target_version=decided.target_version,
-            serving_version=decided.serving_version,
-            serving_workload=decided.serving_workload,
-            serving_files=decided.serving_files,
-            checkpoint=decided.checkpoint,
-            serving_checkpoint=decided.serving_checkpoint,
-            signature=WorkloadStatus.of(workload).signature if workload and decided.serving_version else None,
-            replicas=len(replicas),
-            desired_replicas=decided.desired_replicas,
-            desired_since=decided.desired_since,
-            desired_reason=decided.desired_reason,
-            ready_replicas=sum(replica.state == "ready" for replica in replicas),
-            restarts=sum(replica.restarts for replica in replicas),
-        )
+        """`decided` holds the target and the serving version; the replicas of `workload` are counted."""
+        reported = WorkloadStatus.of(workload) if workload else WorkloadStatus()
+        serves = bool(decided.serving_version)
+        counted = {
+            "conditions": conditions,
+            "url": url_of(self._inference_url, resource.ref) if serves else None,
+            "signature": reported.signature if serves else None,
+            "replicas": len(reported.replicas),
+            "ready_replicas": count_ready(workload),
+            "restarts": sum(replica.restarts for replica in reported.replicas),
+        }
+        return decided.model_copy(update=counted)
 
 
 def _ready_condition(facts: ServingFacts, switch: Switch, version: str, now: datetime) -> Condition:
@@ -328,11 +313,9 @@ def _list_notes(
         to = f"checkpoint {saved}" if saved else f"the files of version {now} itself"
         yield EventNote("Switched", f"switched to {to}")
     # Restarts are comparable only within one Workload, and another spec may mean another Workload.
-    same = (
-        last_status.serving_workload == status.serving_workload
-        and last_status.observed_generation == resource.meta.generation
-    )
-    if same and status.restarts > last_status.restarts:
+    same_workload = last_status.serving_workload == status.serving_workload
+    same_spec = last_status.observed_generation == resource.meta.generation
+    if same_workload and same_spec and status.restarts > last_status.restarts:
         yield EventNote("ReplicaEnded", "a replica ended and was restarted; check its log", warning=True)
 
 
@@ -344,18 +327,3 @@ def _reload_notes(
     if why:
         message = f"running replicas cannot load the files of version {version.version}, so new replicas start: {why}"
         yield EventNote("ReloadRefused", message, warning=True)
-
-
-async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
-    where = Where(namespace=resource.meta.namespace, owner=resource.meta.uid)
-    return await whole(store, "Workload", where)
-
-
-def _addresses(workload: Resource) -> list[str]:
-    return [replica.address for replica in WorkloadStatus.of(workload).replicas if replica.address]
-
-
-def _any_nodes(resource: Resource) -> tuple[Ref, ...]:
-    """Any Node of its namespace, and of the namespace of this machine's Node."""
-    namespaces = dict.fromkeys((resource.meta.namespace, DEFAULT_NAMESPACE))
-    return tuple(Ref("Node", "", namespace) for namespace in namespaces)

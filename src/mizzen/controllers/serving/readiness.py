@@ -1,13 +1,13 @@
-"""The condition `Ready` of an InferenceModel: is the version in the spec serving, and if not, why?"""
+"""The condition `Ready` of an InferenceModel: whether the version in the spec is serving, and if not, why."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from mizzen.controllers.serving.facts import is_available
 from mizzen.kinds.schema.resource import Condition, Resource, parse_time
 from mizzen.kinds.serving import InferenceModelSpec
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
+from mizzen.reconcile.workloads import false_condition, is_available
 
 CRASH_LOOP_RESTARTS = 2
 """Restarts after which a replica that waits for the next one is in a crash loop."""
@@ -40,17 +40,13 @@ def ready_condition(
         message = f"replicas are loading the files of version {version}; the previous files keep serving"
         return false_condition("Ready", "Reloading", message)
     replicas = WorkloadStatus.of(workload).replicas if workload else ()
-    if workload is not None and is_available(workload) and not switching and routing:
-        return false_condition("Ready", ROUTING, f"version {version} is ready; gateways do not route to it yet")
     if workload is not None and is_available(workload) and not switching:
+        if routing:
+            return false_condition("Ready", ROUTING, f"version {version} is ready; gateways do not route to it yet")
         return Condition(type="Ready", status="True", reason="Serving", message=f"version {version} is serving")
     reason, message = _explain_not_ready(replicas)
-    if (
-        reason == "Starting"
-        and workload is not None
-        and start_time_left(workload, now) <= 0
-        and not is_available(workload)
-    ):
+    late = workload is not None and not is_available(workload) and start_time_left(workload, now) <= 0
+    if reason == "Starting" and late:
         minutes = START_LIMIT // timedelta(minutes=1)
         reason, message = "NotReadyInTime", f"not ready after {minutes} minutes; check its log. {message}"
     if was_scaled_to_zero and reason == "Starting" and not switching:
@@ -83,13 +79,7 @@ def _explain_not_ready(replicas: tuple[ReplicaStatus, ...]) -> tuple[str, str]:
             return replica.reason, replica.message
     for replica in replicas:
         if replica.state == "waiting" and replica.restarts >= CRASH_LOOP_RESTARTS:
-            return (
-                "CrashLoop",
-                replica.message or f"replica {replica.index} ended {replica.restarts} times; see its log",
-            )
+            ended = f"replica {replica.index} ended {replica.restarts} times; see its log"
+            return "CrashLoop", replica.message or ended
     message = next((replica.message for replica in replicas if replica.message), "")
     return "Starting", message or "waiting for the first replica to become ready"
-
-
-def false_condition(type_: str, reason: str, message: str) -> Condition:
-    return Condition(type=type_, status="False", reason=reason, message=message)

@@ -7,18 +7,18 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from mizzen.controllers.serving.facts import Scale
 from mizzen.kinds.schema.resource import Resource, format_time
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus
 from mizzen.reconcile.recorder import EventNote
+from mizzen.reconcile.workloads import DesiredScale
 
 
-def with_scale(spec: InferenceModelSpec, scale: Scale | None) -> InferenceModelSpec:
+def with_scale(spec: InferenceModelSpec, scale: DesiredScale | None) -> InferenceModelSpec:
     """The spec with the number of replicas that the load needs now."""
     return spec if scale is None else spec.model_copy(update={"replicas": scale.replicas})
 
 
-def with_first_replica(spec: InferenceModelSpec, scale: Scale | None) -> InferenceModelSpec:
+def with_first_replica(spec: InferenceModelSpec, scale: DesiredScale | None) -> InferenceModelSpec:
     """The spec with at least one replica: a version must be ready once before it may scale to zero or take over."""
     return spec if scale is None or spec.replicas > 0 else spec.model_copy(update={"replicas": 1})
 
@@ -27,7 +27,7 @@ def with_replicas(workload: Resource, replicas: int) -> Resource:
     return replace(workload, spec={**workload.spec, "replicas": replicas})
 
 
-def scale_status(last_status: InferenceModelStatus, scale: Scale | None, now: datetime) -> dict[str, Any]:
+def scale_status(last_status: InferenceModelStatus, scale: DesiredScale | None, now: datetime) -> dict[str, Any]:
     """The status fields of the scale; empty while the desired number is unchanged."""
     desired = None if scale is None else scale.replicas
     if desired == last_status.desired_replicas:
@@ -45,7 +45,7 @@ def scale_note(last_status: InferenceModelStatus, status: InferenceModelStatus) 
     return EventNote("Scaled", f"from {before} to {now} replicas: {status.desired_reason}")
 
 
-def _reason(before: int | None, desired: int, scale: Scale) -> str:
+def _reason(before: int | None, desired: int, scale: DesiredScale) -> str:
     if before is None:
         return "initial number"
     if desired < before:

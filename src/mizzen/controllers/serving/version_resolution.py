@@ -14,7 +14,7 @@ from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, Model
 from mizzen.runs.checkpoints import Checkpoint
 
 UNTRUSTED = "is not marked as trusted"
-"""The words of a runtime about code and pickles that are not trusted."""
+"""A runtime reports code and pickles that are not trusted with these words."""
 UNTRAINED, CHECKPOINT_LOST = "Untrained", "CheckpointNotFound"
 """Reasons that pass when a job saves a checkpoint."""
 
@@ -46,11 +46,8 @@ def resolve_version(resource: Resource, spec: InferenceModelSpec, model: Resourc
     if target is not None and target not in aliases:
         return target
     last_status = InferenceModelStatus.of(resource)
-    if (
-        last_status.target_version
-        and not spec.follow_alias
-        and last_status.observed_generation == resource.meta.generation
-    ):
+    same_spec = last_status.observed_generation == resource.meta.generation
+    if last_status.target_version and same_spec and not spec.follow_alias:
         return last_status.target_version
     if target is not None:
         return aliases[target]
@@ -74,9 +71,8 @@ def find_servable(
     if misplaced is not None:
         raise ServingObstacle(misplaced.reason, misplaced.message)
     if facts.fetched is not None:
-        raise ServingObstacle(
-            {"fetching": "Fetching", "failed": "FetchFailed"}[facts.fetched.state], facts.fetched.message
-        )
+        reason = {"fetching": "Fetching", "failed": "FetchFailed"}[facts.fetched.state]
+        raise ServingObstacle(reason, facts.fetched.message)
     if facts.target is None or facts.target.deleting:
         return None
     _refuse_lost_checkpoint(facts, spec)
@@ -104,12 +100,12 @@ def find_servable(
 
 
 def awaits_trust(ready: Condition, facts: ServingFacts) -> bool:
-    """Does only trust in its checkpoint keep it from being served?"""
+    """Whether it would be served if its checkpoint were trusted."""
     return UNTRUSTED in ready.message and facts.checkpoint is not None and not facts.checkpoint.trusted
 
 
 def add_trust_advice(ready: Condition, facts: ServingFacts) -> Condition:
-    """The condition, with the command that trusts the checkpoint where that is what is missing."""
+    """The condition, with the command that trusts the checkpoint if only that is missing."""
     if facts.checkpoint is None or not awaits_trust(ready, facts):
         return ready
     command = f"mizzen train checkpoints {facts.checkpoint.job} --trust {facts.checkpoint.id}"

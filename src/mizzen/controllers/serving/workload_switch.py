@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from mizzen.controllers.serving import replica_count
-from mizzen.controllers.serving.facts import ServingFacts, is_available
+from mizzen.controllers.serving.facts import ServingFacts
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.serving import InferenceModelSpec, InferenceModelStatus, workload_name
-from mizzen.kinds.workload import WorkloadStatus
+from mizzen.reconcile.workloads import count_ready, is_available
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Switch:
     draining: tuple[Resource, ...] = ()
     reloading: bool = False
     serving: Mapping[str, str | None] = field(default_factory=dict)
-    """Changed status fields of what is serving."""
+    """Changed status fields about the serving version."""
 
     @property
     def children(self) -> tuple[Resource, ...]:
@@ -98,11 +98,8 @@ def keep_serving_files(facts: ServingFacts, last_status: InferenceModelStatus, c
     """The child as it is. The serving one gets its version's files back if it was given those of another version that
     it did not load, or that the spec no longer means."""
     version = facts.serving_version
-    if (
-        child.meta.name != serving_workload_name(facts.resource, last_status)
-        or version is None
-        or not last_status.serving_files
-    ):
+    serves = child.meta.name == serving_workload_name(facts.resource, last_status)
+    if not serves or version is None or not last_status.serving_files:
         return child
     if workload_template.files_digest(child.spec.get("artifacts", ())) == last_status.serving_files:
         return child
@@ -124,8 +121,7 @@ def may_take_over(spec: InferenceModelSpec, files: str, new: Resource | None, ol
         return False
     if old is None or not is_available(old):
         return True
-    ready = sum(replica.state == "ready" for replica in WorkloadStatus.of(new).replicas)
-    return ready >= spec.replicas
+    return count_ready(new) >= spec.replicas
 
 
 def find_draining(facts: ServingFacts, last_status: InferenceModelStatus, wanted: Resource) -> tuple[Resource, ...]:

@@ -1,4 +1,4 @@
-"""The queue that admits training jobs to the machine: which jobs hold resources, which is next, what the others need.
+"""The queue that admits training jobs to the machine: which jobs hold resources, which is next, what others wait for.
 
 Jobs are gang-scheduled: a job gets all that it requests, or waits. Waiting jobs are ordered by priority, then by age,
 without overtaking: a small job behind a large one waits too, or the large one might starve. A job that requests more
@@ -9,7 +9,7 @@ queue is restored from there at a start.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mizzen.kinds.schema.resource import Ref
@@ -38,17 +38,17 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class _QueuedJob:
+class QueuedJob:
     ref: Ref
     uid: str
     request: ResourceRequest
-    priority: int
-    created: datetime
+    priority: int = 0
+    created: datetime | None = None
 
     @property
     def order(self) -> tuple[int, datetime, Ref]:
         """Sort key: the job with the smallest one is next."""
-        return -self.priority, self.created, self.ref
+        return -self.priority, self.created or _EPOCH, self.ref
 
 
 class AdmissionQueue:
@@ -56,56 +56,36 @@ class AdmissionQueue:
         """`enqueue` gets the job that can start now."""
         self.capacity = ResourceRequest(cpus, memory, gpus)
         self._enqueue = enqueue
-        self._holding: dict[Ref, _QueuedJob] = {}
-        self._waiting: dict[Ref, _QueuedJob] = {}
+        self._holding: dict[Ref, QueuedJob] = {}
+        self._waiting: dict[Ref, QueuedJob] = {}
 
-    def restore(
-        self,
-        ref: Ref,
-        uid: str,
-        request: ResourceRequest,
-        *,
-        priority: int = 0,
-        created: datetime | None = None,
-        admitted: bool,
-    ) -> None:
+    def restore(self, job: QueuedJob, *, admitted: bool) -> None:
         """Add a job that holds resources or waits for them, without admitting any. For the start of a plane."""
-        job = _QueuedJob(ref, uid, request, priority, created or _EPOCH)
         if admitted:
-            self._waiting.pop(ref, None)
-            self._holding[ref] = job
-        elif self._is_possible(request):
-            self._waiting[ref] = job
+            self._waiting.pop(job.ref, None)
+            self._holding[job.ref] = job
+        elif _within(job.request, self.capacity):
+            self._waiting[job.ref] = job
 
-    def admit(
-        self,
-        ref: Ref,
-        uid: str,
-        request: ResourceRequest,
-        *,
-        priority: int = 0,
-        created: datetime | None = None,
-        admitted: bool,
-    ) -> Admission:
-        """Whether the job may run. `admitted`: it was admitted before, and stays so whatever the capacity is."""
-        job = _QueuedJob(ref, uid, request, priority, created or _EPOCH)
-        held = self._holding.get(ref)
-        if held is not None and held.uid != uid:  # an earlier job had this name
-            self.release(ref)
+    def admit(self, job: QueuedJob, *, admitted: bool) -> Admission:
+        """Whether the job may run. `admitted`: it was admitted before, and stays so even if the capacity shrank."""
+        held = self._holding.get(job.ref)
+        if held is not None and held.uid != job.uid:  # an earlier job had this name
+            self.release(job.ref)
             held = None
         if held is not None or admitted:
-            self._waiting.pop(ref, None)
+            self._waiting.pop(job.ref, None)
             # A running job holds what it requested when it started.
-            self._holding[ref] = held or job
+            self._holding[job.ref] = held or job
             return Admission(admitted=True)
-        if not self._is_possible(request):
-            self.release(ref)
-            return Admission(admitted=False, reason="TooLarge", message=self._explain_too_large(request))
-        self._waiting[ref] = job
-        if self._first_waiting() is not job or not self._fits(request):
+        if not _within(job.request, self.capacity):
+            self.release(job.ref)
+            return Admission(admitted=False, reason="TooLarge", message=self._explain_too_large(job.request))
+        self._waiting[job.ref] = job
+        if self._first_waiting() is not job or not self._fits(job.request):
             return Admission(admitted=False, reason="WaitingForShare", message=self._explain_wait(job))
-        del self._waiting[ref]
-        self._holding[ref] = job
+        del self._waiting[job.ref]
+        self._holding[job.ref] = job
         self._wake_next()
         return Admission(admitted=True)
 
@@ -124,33 +104,24 @@ class AdmissionQueue:
         if first is not None and self._fits(first.request):
             self._enqueue(first.ref)
 
-    def _first_waiting(self) -> _QueuedJob | None:
+    def _first_waiting(self) -> QueuedJob | None:
         return min(self._waiting.values(), key=lambda job: job.order, default=None)
 
     def _fits(self, request: ResourceRequest) -> bool:
         used = self.used
-        return _within(
-            # A resource that it does not request may be overcommitted.
-            ResourceRequest(
-                request.cpus and used.cpus + request.cpus,
-                request.memory and used.memory + request.memory,
-                request.gpus and used.gpus + request.gpus,
-            ),
-            self.capacity,
+        # A resource that it does not request may be overcommitted.
+        after = ResourceRequest(
+            request.cpus and used.cpus + request.cpus,
+            request.memory and used.memory + request.memory,
+            request.gpus and used.gpus + request.gpus,
         )
-
-    def _is_possible(self, request: ResourceRequest) -> bool:
-        return _within(request, self.capacity)
+        return _within(after, self.capacity)
 
     def _explain_too_large(self, request: ResourceRequest) -> str:
-        wanted = [
-            f"requests {requested}; this machine has {has}"
-            for requested, has, enough in _compare(request, self.capacity)
-            if not enough
-        ]
-        return "; ".join(wanted)
+        compared = _compare(request, self.capacity)
+        return "; ".join(f"requests {asked}; this machine has {has}" for asked, has, enough in compared if not enough)
 
-    def _explain_wait(self, job: _QueuedJob) -> str:
+    def _explain_wait(self, job: QueuedJob) -> str:
         used = self.used
         left = ResourceRequest(
             max(0.0, self.capacity.cpus - used.cpus),
@@ -182,10 +153,8 @@ def sum_of(requests: list[ResourceRequest], defaulted: int, whole: ResourceReque
     """The sum over all replicas. `defaulted` of them request no CPUs: each gets one, as far as the machine has CPUs
     left."""
     cpus = sum(request.cpus for request in requests)
-    total = ResourceRequest(
-        cpus, sum(request.memory for request in requests), sum(request.gpus for request in requests)
-    )
-    return replace(total, cpus=cpus + min(float(defaulted), max(0.0, whole.cpus - cpus)))
+    cpus += min(float(defaulted), max(0.0, whole.cpus - cpus))
+    return ResourceRequest(cpus, sum(request.memory for request in requests), sum(request.gpus for request in requests))
 
 
 def _within(request: ResourceRequest, whole: ResourceRequest) -> bool:

@@ -34,7 +34,7 @@ def find_surplus(
 
 def find_served(servers: Iterable[Resource], workloads: Iterable[Resource]) -> ServedCheckpoints:
     """`servers` are InferenceModels; `workloads` are theirs, including old ones that serve until a switch."""
-    said = (place.get("checkpoint") for server in servers for place in (server.spec, server.status))
+    named = (place.get("checkpoint") for server in servers for place in (server.spec, server.status))
     digests = (
         artifact.get("digest")
         for workload in workloads
@@ -42,7 +42,7 @@ def find_served(servers: Iterable[Resource], workloads: Iterable[Resource]) -> S
         for artifact in workload.spec.get("artifacts", ())
     )
     return ServedCheckpoints(
-        frozenset(name for name in said if isinstance(name, str)),
+        frozenset(name for name in named if isinstance(name, str)),
         frozenset(digest for digest in digests if isinstance(digest, str)),
     )
 

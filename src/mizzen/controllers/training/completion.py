@@ -1,4 +1,4 @@
-"""The end of a job, which is final, and what is left to do then: cleanup, and removal of the object. Pure."""
+"""The end of a job, which is final, and the work after it: cleanup, and removal of the object. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from mizzen.controllers.training.replica_states import BEGUN, ReplicaStates, Tro
 from mizzen.errors import Invalid
 from mizzen.kinds.schema.resource import Condition, Resource, format_time, parse_time
 from mizzen.kinds.text import durations
-from mizzen.kinds.training import JobReplica, TrainingJobSpec, TrainingJobStatus
+from mizzen.kinds.training import JobReplica, JobState, TrainingJobSpec, TrainingJobStatus
 from mizzen.reconcile.controller import Decision
 
 STOPS_ALL = frozenset({"Terminated", "DeadlineExceeded"})
-"""After these ends no replica keeps running, whatever `cleanPodPolicy` says."""
+"""After these ends no replica keeps running, with any `cleanPodPolicy`."""
 
 
 def finish(job: AcceptedJob, states: ReplicaStates, trouble: Trouble | None) -> Decision:
     """The job ends now: it succeeds, or fails with this trouble."""
     left = _children_left(job.facts, job.spec.clean_pod_policy, trouble.reason if trouble is not None else "")
     names = {child.meta.name.partition(".")[2] for child in left}
-    going = {each.name: each for each in stop(states.replicas)}
-    replicas = tuple(each if each.name in names else going[each.name] for each in states.replicas)
+    replicas = tuple(each if each.name in names else stop((each,))[0] for each in states.replicas)
     status = training_conditions.build_status(
         job, (job.accepted, training_conditions.build_created(), *_final_conditions(job, states, trouble)),
         "Failed" if trouble is not None else "Succeeded", replicas,
@@ -55,17 +54,13 @@ def decide_finished(context: JobContext) -> Decision:
     conditions = last_status.conditions
     if facts.saved is not None and facts.saved.count:
         conditions = tuple(condition for condition in conditions if condition.type != "NoCheckpoint")
-    status = training_conditions.build_status(
-        context, conditions, "Failed" if failed is not None else "Succeeded", replicas
-    )
+    phase: JobState = "Failed" if failed is not None else "Succeeded"
+    status = training_conditions.build_status(context, conditions, phase, replicas)
     ttl = spec.ttl_seconds_after_finished if spec is not None else None
-    waits = [
-        wait
-        for wait in (seconds_until(last_status, ttl, now), seconds_until(last_status, log_retention_of(spec), now))
-        if wait is not None
-    ]
-    ahead = [wait for wait in waits if wait > 0]
-    due = ttl is not None and (seconds_until(last_status, ttl, now) or 0.0) <= 0
+    to_removal = seconds_until(last_status, ttl, now)
+    waits = (to_removal, seconds_until(last_status, log_retention_of(spec), now))
+    ahead = [wait for wait in waits if wait is not None and wait > 0]
+    due = ttl is not None and (to_removal or 0.0) <= 0
     return Decision(children=left, status=status, requeue_after=min(ahead, default=None), remove=due)
 
 

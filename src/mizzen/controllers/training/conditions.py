@@ -19,17 +19,17 @@ def build_created() -> Condition:
     return Condition(type="Created", status="True", reason="Accepted", message="the job was created")
 
 
-def build_queued(reason: str, message: str) -> Condition:
-    return Condition(type="Queued", status="True", reason=reason, message=message)
+def build_queued(trouble: Trouble) -> Condition:
+    return Condition(type="Queued", status="True", reason=trouble.reason, message=trouble.message)
 
 
 def build_running(replicas: Iterable[JobReplica]) -> Condition:
-    known = tuple(replicas)
-    up = sum(replica.state == "running" for replica in known)
+    replicas = tuple(replicas)
+    up = sum(replica.state == "running" for replica in replicas)
     if up:
-        message = f"{up} of {len(known)} replicas running" if len(known) > 1 else ""
+        message = f"{up} of {len(replicas)} replicas running" if len(replicas) > 1 else ""
         return Condition(type="Running", status="True", reason="ReplicasRunning", message=message)
-    message = next((replica.message for replica in known if replica.state in BEGUN and replica.message), "")
+    message = next((replica.message for replica in replicas if replica.state in BEGUN and replica.message), "")
     return Condition(type="Running", status="True", reason="Starting", message=message)
 
 

@@ -7,16 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import datetime
 
-from mizzen.controllers.training import (
-    checkpoint_retention,
-    completion,
-    conditions,
-    start_checks,
-)
-from mizzen.controllers.training import (
-    decide as training_decide,
-)
-from mizzen.controllers.training.admission_queue import Admission, AdmissionQueue, ResourceRequest
+from mizzen.controllers.training import checkpoint_retention, completion, conditions, start_checks
+from mizzen.controllers.training import decide as training_decide
+from mizzen.controllers.training.admission_queue import Admission, AdmissionQueue, QueuedJob, ResourceRequest
 from mizzen.controllers.training.facts import PENDING, SavedCheckpoints, TrainingFacts, attempt_of, find_observation
 from mizzen.controllers.training.ports import JobPorts
 from mizzen.controllers.training.replicas import replicas_of, resource_request_of
@@ -27,13 +20,14 @@ from mizzen.kinds.model import version_object_name
 from mizzen.kinds.rules import placement, references
 from mizzen.kinds.rules.references import ReferencedObjects
 from mizzen.kinds.schema.findings import Context
-from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource, parse_time
+from mizzen.kinds.schema.resource import Ref, Resource, parse_time
 from mizzen.kinds.text import selectors
 from mizzen.kinds.training import TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import MODEL_LABEL
 from mizzen.reconcile.controller import Decision, Presence, find, find_owners
 from mizzen.reconcile.reverse_index import ReverseIndex
-from mizzen.stores.all_pages import whole
+from mizzen.reconcile.workloads import any_nodes
+from mizzen.stores.all_pages import whole, workloads_of
 from mizzen.stores.lookup import Lookup
 from mizzen.stores.store import Store, Where
 
@@ -83,16 +77,7 @@ class TrainingJobs:
                 conditions.is_over(last_status) or spec.suspend or last_status.terminated or job.deleting
             )
             if last_status.admitted or waits:
-                ask = resource_request_of(spec, self._queue.capacity) if spec is not None else ResourceRequest()
-                priority = spec.priority if spec is not None else 0
-                self._queue.restore(
-                    job.ref,
-                    job.meta.uid,
-                    ask,
-                    priority=priority,
-                    created=job.meta.created,
-                    admitted=last_status.admitted,
-                )
+                self._queue.restore(self._queued_job(job, spec), admitted=last_status.admitted)
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         if resource.kind == "Workload":
@@ -108,7 +93,7 @@ class TrainingJobs:
         last_status = TrainingJobStatus.of(resource)
         since = parse_time(last_status.running_since)
         inherited = since is not None and since < self._began
-        facts = TrainingFacts(resource, await _children(store, resource), inherited=inherited)
+        facts = TrainingFacts(resource, await workloads_of(store, resource), inherited=inherited)
         try:
             spec = TrainingJobSpec.of(resource)
         except Invalid:
@@ -116,32 +101,26 @@ class TrainingJobs:
             return replace(facts, admission=self._keep_share(facts, last_status))
         if conditions.is_over(last_status) or resource.deleting:
             self._named.remove(ref)
-            return await self._load_ended(
-                store, replace(facts, admission=self._keep_share(facts, last_status)), spec, last_status
-            )
+            facts = replace(facts, admission=self._keep_share(facts, last_status))
+            return await self._load_ended(store, facts, spec, last_status)
         facts = await self._load_inputs(store, facts, spec)
         facts = replace(facts, admission=self._admit(facts, spec, last_status))
         if facts.admission.admitted:
             facts = replace(facts, ports=self._choose_ports(facts, spec, last_status))
-        return (
-            await self._load_results(store, facts, spec) if facts.admission.admitted or last_status.admitted else facts
-        )
+        begun = facts.admission.admitted or last_status.admitted
+        return await self._load_results(store, facts, spec) if begun else facts
 
     async def _load_inputs(self, store: Store, facts: TrainingFacts, spec: TrainingJobSpec) -> TrainingFacts:
         resource = facts.resource
-        version = (
-            Ref("ModelVersion", version_object_name(spec.model_name, spec.version), resource.meta.namespace)
-            if spec.version
-            else None
-        )
-        placed = _any_nodes(resource) if placement.asks_for_node(spec) else ()
+        placed = any_nodes(resource) if placement.asks_for_node(spec) else ()
         # Indexed before anything is read: an object created in between then wakes this key again.
-        self._named.set(resource.ref, [*placed, *([version] if version is not None else [])])
-        found = await find(store, version) if version is not None else None
+        names = [version_object_name(spec.model_name, spec.version)] if spec.version else []
+        versions = [Ref("ModelVersion", name, resource.meta.namespace) for name in names]
+        self._named.set(resource.ref, [*placed, *versions])
+        found = await find(store, versions[0]) if versions else None
         nodes = [node for each in placed for node in await whole(store, "Node", Where(namespace=each.namespace))]
-        return replace(
-            facts, version=found, nodes=tuple(nodes), referenced=await self._find_references(store, facts, found)
-        )
+        named = await self._find_references(store, facts, found)
+        return replace(facts, version=found, nodes=tuple(nodes), referenced=named)
 
     async def _find_references(self, store: Store, facts: TrainingFacts, version: Resource | None) -> ReferencedObjects:
         named = references.references_of(facts.resource)
@@ -182,9 +161,8 @@ class TrainingJobs:
         return _with_results(facts, files, saved)
 
     async def _tidy(self, job: JobKey, spec: TrainingJobSpec, last_status: TrainingJobStatus) -> None:
-        if last_status.admitted and not any(
-            replica.reason in UNSAVED_REASONS for replica in last_status.replica_states
-        ):
+        unsaved = any(replica.reason in UNSAVED_REASONS for replica in last_status.replica_states)
+        if last_status.admitted and not unsaved:
             await asyncio.to_thread(self._results.clear_files, job.uid)
         kept = completion.seconds_until(last_status, completion.log_retention_of(spec), self._now())
         if kept is not None and kept <= 0:
@@ -211,17 +189,16 @@ class TrainingJobs:
         if not last_status.admitted and self._cannot_start(facts, spec):
             self._queue.release(resource.ref)
             return PENDING
-        return self._queue.admit(
-            resource.ref,
-            resource.meta.uid,
-            resource_request_of(spec, self._queue.capacity),
-            priority=spec.priority,
-            created=resource.meta.created,
-            admitted=last_status.admitted,
-        )
+        return self._queue.admit(self._queued_job(resource, spec), admitted=last_status.admitted)
+
+    def _queued_job(self, job: Resource, spec: TrainingJobSpec | None) -> QueuedJob:
+        """None: the spec is not valid, so the job requests nothing."""
+        if spec is None:
+            return QueuedJob(job.ref, job.meta.uid, ResourceRequest(), created=job.meta.created)
+        request = resource_request_of(spec, self._queue.capacity)
+        return QueuedJob(job.ref, job.meta.uid, request, spec.priority, job.meta.created)
 
     def _cannot_start(self, facts: TrainingFacts, spec: TrainingJobSpec) -> bool:
-        """True when the job cannot be started anyway."""
         faults = catalog.check_accepted(facts.resource, self._context)[1].faults
         return bool(faults) or start_checks.find_obstacle(facts, spec, self._here) is not None
 
@@ -263,18 +240,8 @@ def _has_ended(child: Resource) -> bool:
     return seen is not None and seen.state == "ended"
 
 
-async def _children(store: Store, resource: Resource) -> tuple[Resource, ...]:
-    return await whole(store, "Workload", Where(namespace=resource.meta.namespace, owner=resource.meta.uid))
-
-
 async def _load_served(store: Store, job: JobKey) -> checkpoint_retention.ServedCheckpoints:
     where = Where(namespace=job.namespace, fields={"spec.modelName": job.model})
     servers = await whole(store, "InferenceModel", where)
     of_model = Where(namespace=job.namespace, labels=selectors.equal({MODEL_LABEL: job.model}))
     return checkpoint_retention.find_served(servers, await whole(store, "Workload", of_model))
-
-
-def _any_nodes(resource: Resource) -> tuple[Ref, ...]:
-    """Any Node of its namespace, and of the namespace of this machine's Node."""
-    namespaces = dict.fromkeys((resource.meta.namespace, DEFAULT_NAMESPACE))
-    return tuple(Ref("Node", "", namespace) for namespace in namespaces)

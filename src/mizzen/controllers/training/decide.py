@@ -7,7 +7,17 @@ from dataclasses import replace
 from datetime import datetime
 
 from mizzen.controllers.training import completion, start_checks
-from mizzen.controllers.training import conditions as training_conditions
+from mizzen.controllers.training.conditions import (
+    build_created,
+    build_failed,
+    build_queued,
+    build_restarting,
+    build_running,
+    build_status,
+    build_suspended,
+    is_over,
+    seconds_run,
+)
 from mizzen.controllers.training.facts import AcceptedJob, JobContext, TrainingFacts, attempt_of
 from mizzen.controllers.training.replica_states import (
     ReplicaStates,
@@ -39,7 +49,7 @@ def decide(facts: TrainingFacts, context: Context, here: str, now: datetime) -> 
     last_status = TrainingJobStatus.of(facts.resource)
     if facts.inherited and last_status.running_since is not None:
         last_status = last_status.model_copy(update={"running_since": format_time(now)})
-    if training_conditions.is_over(last_status):
+    if is_over(last_status):
         return completion.decide_finished(JobContext(facts, last_status, now))
     accepted, findings = catalog.check_accepted(facts.resource, context)
     if findings.faults:
@@ -53,22 +63,17 @@ def _decide(job: AcceptedJob, here: str) -> Decision:
     facts, last_status, spec = job.facts, job.last_status, job.spec
     before = initial_replicas(spec, last_status)
     if last_status.terminated is not None:
-        return _finish(
-            job, advance(job, before), Trouble("Terminated", f"terminated by {last_status.terminated.actor}")
-        )
+        trouble = Trouble("Terminated", f"terminated by {last_status.terminated.actor}")
+        return _finish(job, advance(job, before), trouble)
     if spec.suspend:
         return _decide_suspended(job, advance(job, before))
     # An admitted job continues, whatever is missing now.
     blocked = None if last_status.admitted else start_checks.find_obstacle(facts, spec, here)
-    if blocked is not None:
-        trouble = Trouble(blocked.reason, blocked.message)
-        return (
-            _finish(job, ReplicaStates(before, last_status.restarts), trouble)
-            if blocked.final
-            else _decide_queued(job, before, trouble)
-        )
-    if not facts.admission.admitted:
-        return _decide_queued(job, before, Trouble(facts.admission.reason, facts.admission.message))
+    if blocked is not None and blocked.final:
+        return _finish(job, ReplicaStates(before, last_status.restarts), Trouble(blocked.reason, blocked.message))
+    if blocked is not None or not facts.admission.admitted:
+        cause = blocked or facts.admission
+        return _decide_queued(job, before, Trouble(cause.reason, cause.message))
     if not last_status.admitted or facts.ports:
         # Its share and ports are recorded before anything starts with them.
         waiting = _decide_queued(job, before, Trouble("Starting", "the job is about to start"))
@@ -81,64 +86,41 @@ def _decide_invalid(moment: JobContext, accepted: Condition) -> Decision:
     terminate the job."""
     facts, last_status = moment.facts, moment.last_status
     if last_status.terminated is not None:
-        conditions = (
-            accepted,
-            training_conditions.build_created(),
-            training_conditions.build_failed(Trouble("Terminated", "the job was terminated")),
-        )
-        gone = stop(last_status.replica_states)
-        return Decision(
-            status=training_conditions.build_status(
-                moment, conditions, "Failed", gone, completion_time=format_time(moment.now)
-            )
-        )
+        conditions = (accepted, build_created(), build_failed(Trouble("Terminated", "the job was terminated")))
+        gone, ended = stop(last_status.replica_states), format_time(moment.now)
+        return Decision(status=build_status(moment, conditions, "Failed", gone, completion_time=ended))
     others = tuple(condition for condition in last_status.conditions if condition.type != accepted.type)
     if last_status.state is None:
-        others = (
-            training_conditions.build_created(),
-            training_conditions.build_queued(accepted.reason, accepted.message),
-        )
+        others = (build_created(), build_queued(Trouble(accepted.reason, accepted.message)))
     status = last_status.model_copy(update={"conditions": (accepted, *others), "state": last_status.state or "Queued"})
     return Decision(children=tuple(child for child in facts.children if not child.deleting), status=status)
 
 
 def _decide_queued(job: AcceptedJob, replicas: tuple[JobReplica, ...], trouble: Trouble) -> Decision:
     facts, last_status = job.facts, job.last_status
-    conditions = (
-        job.accepted,
-        training_conditions.build_created(),
-        training_conditions.build_queued(trouble.reason, trouble.message),
-    )
+    conditions = (job.accepted, build_created(), build_queued(trouble))
     ports = {**last_status.ports, **facts.ports}
-    status = training_conditions.build_status(job, conditions, "Queued", replicas, ports=ports)
+    status = build_status(job, conditions, "Queued", replicas, ports=ports)
     there = tuple(child for child in facts.children if not child.deleting) if last_status.admitted else ()
     return Decision(children=there, status=status, requeue_after=RECHECK_SECONDS)
 
 
 def _decide_suspended(job: AcceptedJob, states: ReplicaStates) -> Decision:
-    if states.has_succeeded(replicas_for_success(job.spec)):
-        return _finish(job, states, None)
-    if states.failure is not None:
+    if _has_ended(job, states):
         return _finish(job, states, states.failure)
     begun = job.last_status.start_time is not None or bool(job.facts.children)
     replicas = stop(states.replicas, begun=begun)
-    conditions = (
-        job.accepted,
-        training_conditions.build_created(),
-        training_conditions.build_suspended(len(job.facts.children)),
-    )
-    status = training_conditions.build_status(job, conditions, "Suspended", replicas, restarts=states.restarts)
+    conditions = (job.accepted, build_created(), build_suspended(len(job.facts.children)))
+    status = build_status(job, conditions, "Suspended", replicas, restarts=states.restarts)
     return Decision(status=status)
 
 
 def _decide_running(job: AcceptedJob, states: ReplicaStates) -> Decision:
     last_status, spec, now = job.last_status, job.spec, job.now
-    if states.has_succeeded(replicas_for_success(spec)):
-        return _finish(job, states, None)
-    if states.failure is not None:
+    if _has_ended(job, states):
         return _finish(job, states, states.failure)
     limit = spec.active_deadline_seconds
-    left = limit - training_conditions.seconds_run(last_status, now) if limit is not None else None
+    left = limit - seconds_run(last_status, now) if limit is not None else None
     if left is not None and left <= 0:
         late = f"the job ran for {limit} s, the limit in spec.activeDeadlineSeconds"
         return _finish(job, states, Trouble("DeadlineExceeded", late))
@@ -147,12 +129,10 @@ def _decide_running(job: AcceptedJob, states: ReplicaStates) -> Decision:
     except _NoVersionError as gone:
         return _finish(job, states, Trouble("VersionNotFound", str(gone)))
     phase, condition = _phase(states)
-    conditions = (job.accepted, training_conditions.build_created(), condition)
-    status = training_conditions.build_status(job, conditions, phase, states.replicas, restarts=states.restarts)
-    waits = [
-        RECHECK_SECONDS,
-        *(seconds_until_restart(each, now) for each in states.replicas if each.state == "restarting"),
-    ]
+    conditions = (job.accepted, build_created(), condition)
+    status = build_status(job, conditions, phase, states.replicas, restarts=states.restarts)
+    restarting = (each for each in states.replicas if each.state == "restarting")
+    waits = [RECHECK_SECONDS, *(seconds_until_restart(each, now) for each in restarting)]
     if left is not None and states.runs:
         waits.append(left)
     return Decision(children=children, status=status, requeue_after=max(0.0, min(waits)), notes=states.notes)
@@ -160,15 +140,19 @@ def _decide_running(job: AcceptedJob, states: ReplicaStates) -> Decision:
 
 def _phase(states: ReplicaStates) -> tuple[JobState, Condition]:
     if any(replica.state == "restarting" for replica in states.replicas):
-        return "Restarting", training_conditions.build_restarting(states.replicas)
+        return "Restarting", build_restarting(states.replicas)
     if states.runs:
-        return "Running", training_conditions.build_running(states.replicas)
+        return "Running", build_running(states.replicas)
     trouble = states.obstacle or Trouble("Starting", "its processes are about to start")
-    return "Queued", training_conditions.build_queued(trouble.reason, trouble.message)
+    return "Queued", build_queued(trouble)
+
+
+def _has_ended(job: AcceptedJob, states: ReplicaStates) -> bool:
+    return states.failure is not None or states.has_succeeded(replicas_for_success(job.spec))
 
 
 def _finish(job: AcceptedJob, states: ReplicaStates, trouble: Trouble | None) -> Decision:
-    """A job that has succeeded stays so, whatever else happened in the meantime."""
+    """A job that has succeeded stays so, even if there is trouble by now."""
     return completion.finish(job, states, None if states.has_succeeded(replicas_for_success(job.spec)) else trouble)
 
 
@@ -186,12 +170,7 @@ def _children(job: AcceptedJob, states: ReplicaStates) -> list[Resource]:
             wanted.append(child)
         elif state.state not in ("succeeded", "restarting"):
             _refuse_without_version(job)
-            wanted.append(
-                workload_of(
-                    job.facts.resource, job.spec, each, job.facts.version,
-                    attempt=state.attempt, ports=job.last_status.ports,
-                )
-            )  # fmt: skip
+            wanted.append(workload_of(job, each, attempt=state.attempt))
     return wanted
 
 

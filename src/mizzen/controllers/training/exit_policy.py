@@ -1,4 +1,4 @@
-"""What the exit of one replica means (§E): it has succeeded, is restarted, or has failed for good. Pure."""
+"""The meaning of one replica's exit (§E): it has succeeded, is restarted, or has failed for good. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,10 @@ LAST_PERMANENT_CODE = 127
 """With policy ExitCode, codes up to this one are permanent failures."""
 
 PERMANENT_REASONS = frozenset({"CodeUnavailable", "DatasetUnavailable", "CommandNotFound"})
-"""Another attempt would fail the same way, whatever the policy; the runner has already retried transient causes."""
+"""Another attempt would fail the same way, so no policy restarts these. The runner has retried transient causes."""
 SET_REASONS = PERMANENT_REASONS | {
-    "NoRoom",
-    "OutOfMemory",
-    "StorageUnavailable",
-    "Interrupted",
-    "RunnerLost",
-    "EnvironmentFailed",
-}
+    "NoRoom", "OutOfMemory", "StorageUnavailable", "Interrupted", "RunnerLost", "EnvironmentFailed",
+}  # fmt: skip
 """Reasons of replicas that become the reason of the job."""
 EXTERNAL_REASONS = frozenset({"Interrupted", "RunnerLost", "StorageUnavailable"})
 
@@ -41,15 +36,14 @@ class ExitOutcome:
 
 def judge_exit(name: str, observed: ReplicaStatus, policy: RestartPolicy, *, counts: bool) -> ExitOutcome:
     """Judge an attempt that has ended or cannot be started. `counts`: the job's success requires this replica's."""
+    reason = observed.reason if observed.reason in SET_REASONS else "ReplicaFailed"
     if observed.state == "failed":
-        reason = observed.reason if observed.reason in SET_REASONS else "ReplicaFailed"
         return ExitOutcome("failed", reason, f"{name} cannot be started: {observed.message}")
     code = code_of(observed)
     if code == 0:
         return ExitOutcome("again" if policy == "Always" and not counts else "succeeded")
     if observed.reason not in PERMANENT_REASONS and _should_restart(policy, code):
         return ExitOutcome("again")
-    reason = observed.reason if observed.reason in SET_REASONS else "ReplicaFailed"
     return ExitOutcome("failed", reason, describe_exit(name, observed) + _advice(observed, policy))
 
 

@@ -11,6 +11,7 @@ from mizzen.kinds.rules.references import ReferencedObjects
 from mizzen.kinds.schema.resource import Condition, Resource
 from mizzen.kinds.training import JobProgress, TrainingJobSpec, TrainingJobStatus
 from mizzen.kinds.workload import ReplicaStatus, WorkloadStatus
+from mizzen.reconcile.workloads import find_child
 
 PENDING = Admission(admitted=False, reason="Starting", message="the job is being checked")
 
@@ -47,8 +48,7 @@ class TrainingFacts:
     """The leader's command has ended, and its runner is still saving the results."""
 
     def child(self, name: str) -> Resource | None:
-        """The Workload of this name. One that is being deleted does not count, whatever its status says."""
-        return next((child for child in self.children if child.meta.name == name and not child.deleting), None)
+        return find_child(self.children, name)
 
 
 @dataclass(frozen=True, slots=True)

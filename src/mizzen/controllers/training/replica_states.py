@@ -27,7 +27,7 @@ BEGUN = frozenset({"starting", "running"})
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why the job has failed, or what it waits for."""
+    """The reason why the job has failed, or waits."""
 
     reason: str
     message: str
@@ -79,11 +79,11 @@ def stop(replicas: Iterable[JobReplica], *, begun: bool = True) -> tuple[JobRepl
     )
 
 
-def advance(given: AcceptedJob, before: Iterable[JobReplica]) -> ReplicaStates:
+def advance(job: AcceptedJob, before: Iterable[JobReplica]) -> ReplicaStates:
     """The next states, from those `before` and the observations now."""
-    facts, spec, now = given.facts, given.spec, given.now
+    facts, spec, now = job.facts, job.spec, job.now
     was = {replica.name: replica for replica in before}
-    states = ReplicaStates((), given.last_status.restarts)
+    states = ReplicaStates((), job.last_status.restarts)
     ends: list[tuple[str, Trouble]] = []
     for each in replicas_of(spec):
         replica = _start_if_due(was[each.name], now)
@@ -94,7 +94,7 @@ def advance(given: AcceptedJob, before: Iterable[JobReplica]) -> ReplicaStates:
             pending = any(
                 other.state == "restarting" and other.name != each.name for other in (*was.values(), *states.replicas)
             )
-            states, end = _apply_exit(_ReplicaExit(given, states, each, replica, observed, pending))
+            states, end = _apply_exit(_ReplicaExit(job, states, each, replica, observed, pending))
             if end is not None:
                 ends.append((observed.ended or "", end))
         else:
@@ -126,28 +126,22 @@ def seconds_until_restart(replica: JobReplica, now: datetime) -> float:
 def _apply_observation(
     states: ReplicaStates, replica: JobReplica, observed: ReplicaStatus, rule: RestartPolicy
 ) -> ReplicaStates:
-    match observed.state:
-        case "starting":
-            after = _update(replica, state="starting", message=observed.message)
-        case "ready":
-            after = _update(replica, state="running", message=observed.message)
-        case "waiting":
-            after = _update(replica, state="waiting", message=observed.message)
-            if observed.reason == "EnvironmentFailed" and rule == "Never":
-                failed = Trouble(observed.reason, f"{replica.name}: {observed.message}")
-                return replace(states, replicas=(*states.replicas, after), failure=states.failure or failed)
-            obstacle = Trouble(observed.reason or "Starting", observed.message)
-            return replace(states, replicas=(*states.replicas, after), obstacle=states.obstacle or obstacle)
-        case _:
-            after = replica
-    return replace(states, replicas=(*states.replicas, after))
+    state = {"starting": "starting", "ready": "running", "waiting": "waiting"}.get(observed.state)
+    after = replica if state is None else _update(replica, state=state, message=observed.message)
+    states = replace(states, replicas=(*states.replicas, after))
+    if state != "waiting":
+        return states
+    if observed.reason == "EnvironmentFailed" and rule == "Never":
+        failed = Trouble(observed.reason, f"{replica.name}: {observed.message}")
+        return replace(states, failure=states.failure or failed)
+    return replace(states, obstacle=states.obstacle or Trouble(observed.reason or "Starting", observed.message))
 
 
 @dataclass(frozen=True, slots=True)
 class _ReplicaExit:
     """The exit of one replica, with its context."""
 
-    given: AcceptedJob
+    job: AcceptedJob
     states: ReplicaStates
     """The states of the replicas before it."""
     each: TrainingReplica
@@ -168,15 +162,10 @@ class _ReplicaExit:
 
 
 def _apply_exit(this: _ReplicaExit) -> tuple[ReplicaStates, Trouble | None]:
-    states, spec, observed, name = this.states, this.given.spec, this.observed, this.each.name
+    states, spec, observed, name = this.states, this.job.spec, this.observed, this.each.name
     end = exit_policy.judge_exit(name, observed, policy_of(spec, this.each), counts=name in replicas_for_success(spec))
-    last_status = {
-        "exit_code": observed.exit_code,
-        "reason": observed.reason,
-        "message": observed.message,
-        "restart_at": None,
-    }
-    ended = _update(this.replica, **last_status)
+    report = {"exit_code": observed.exit_code, "reason": observed.reason, "message": observed.message}
+    ended = _update(this.replica, **report, restart_at=None)
     if end.meaning == "succeeded":
         return replace(states, replicas=(*states.replicas, _update(ended, state="succeeded"))), None
     failed = replace(states, replicas=(*states.replicas, _update(ended, state="failed")))
@@ -187,10 +176,10 @@ def _apply_exit(this: _ReplicaExit) -> tuple[ReplicaStates, Trouble | None]:
         message = f"the job was restarted {times}, and spec.backoffLimit is {spec.backoff_limit}"
         return failed, Trouble("BackoffLimitExceeded", f"{message}; {exit_policy.describe_exit(name, observed)}")
     pause = exit_policy.restart_delay(this.replica.restarts)
-    due = format_time(this.given.now + timedelta(seconds=pause))
+    due = format_time(this.job.now + timedelta(seconds=pause))
     again = _update(ended, state="restarting", restarts=this.replica.restarts + 1, restart_at=due)
-    said = f"{exit_policy.describe_exit(name, observed)}; restarting in {pause:g} s"
-    notes = (*states.notes, EventNote("ReplicaEnded", said, warning=exit_policy.code_of(observed) != 0))
+    message = f"{exit_policy.describe_exit(name, observed)}; restarting in {pause:g} s"
+    notes = (*states.notes, EventNote("ReplicaEnded", message, warning=exit_policy.code_of(observed) != 0))
     return ReplicaStates((*states.replicas, again), this.restarts, states.failure, states.obstacle, notes), None
 
 

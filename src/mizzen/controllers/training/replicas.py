@@ -8,6 +8,7 @@ from typing import Any
 
 from mizzen import frameworks
 from mizzen.controllers.training.admission_queue import ResourceRequest, sum_of
+from mizzen.controllers.training.facts import AcceptedJob
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.parts import env
 from mizzen.kinds.parts.env import OWN_VARIABLES
@@ -70,13 +71,8 @@ def replicas_of(spec: TrainingJobSpec) -> tuple[TrainingReplica, ...]:
 def replicas_for_success(spec: TrainingJobSpec) -> frozenset[str]:
     """Names of the replicas whose success makes the job succeed: the leader, or the leader and all workers."""
     replicas = replicas_of(spec)
-    leader = next(iter(replicas), None)
-    if leader is None:
-        return frozenset()
-    workers = (
-        {each.name for each in replicas if each.type == "Worker"} if spec.success_policy == "AllWorkers" else set()
-    )
-    return frozenset({leader.name} | workers)
+    workers = [each for each in replicas if each.type == "Worker"] if spec.success_policy == "AllWorkers" else []
+    return frozenset(each.name for each in (*replicas[:1], *workers))
 
 
 def policy_of(spec: TrainingJobSpec, replica: TrainingReplica) -> RestartPolicy:
@@ -111,16 +107,9 @@ def limits_of(spec: TrainingJobSpec, replica: TrainingReplica) -> tuple[Resource
     return resources, gpu
 
 
-def workload_of(
-    job: Resource,
-    spec: TrainingJobSpec,
-    replica: TrainingReplica,
-    version: Resource | None,
-    *,
-    attempt: int,
-    ports: Mapping[str, int],
-) -> Resource:
+def workload_of(accepted: AcceptedJob, replica: TrainingReplica, *, attempt: int) -> Resource:
     """The Workload of one attempt: plain data without empty fields, so that new defaults do not replace it."""
+    job, spec, version = accepted.facts.resource, accepted.spec, accepted.facts.version
     code = ModelVersionSpec.of(version) if version is not None else None
     resources, gpu = limits_of(spec, replica)
     plain, secret = _environment(spec, replica)
@@ -135,11 +124,11 @@ def workload_of(
         "gpu": gpu,
         "workingDir": container.working_dir if container is not None else None,
     }
-    task = _task(job, spec, version, code)
+    task = {**_task(job, spec, version, code), **_addresses(spec, accepted.last_status.ports)}
     fields = {
         "purpose": "train",
         "command": list(command_of(spec, replica, code)),
-        "task": {**task, **_addresses(spec, ports), "replica": replica.name, "attempt": attempt},
+        "task": {**task, "replica": replica.name, "attempt": attempt},
         "replicas": 1,
         "restart": "Never",
         **{field: value for field, value in optional.items() if value},
@@ -149,7 +138,7 @@ def workload_of(
 
 
 def is_trusted(job: Resource) -> bool:
-    """Was the job started by a user who may trust code?"""
+    """Whether a user that may trust code started the job."""
     return job.meta.annotations.get(TRUSTED_ANNOTATION) == "true"
 
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class JobKey:
-    """The job whose files are meant."""
+    """Identifies the files of a job."""
 
     namespace: str
     model: str
@@ -46,7 +46,7 @@ class JobResults:
         self._checkpoints = CheckpointStore(documents)
 
     def read(self, job: JobKey) -> JobFiles:
-        """What the files on disk report."""
+        """Reads the reports on disk."""
         place = JobPlace(self._data_dir, job.uid)
         reports = {each.name: records.read(each.report) or {} for each in place.replicas()}
         counts = [report.get("checkpoints") for report in reports.values()]
@@ -114,14 +114,14 @@ def saved_of(found: list[Checkpoint]) -> SavedCheckpoints:
     return SavedCheckpoints(len(found), found[0].id if found else None)
 
 
-def _progress(said: records.Progress | None) -> JobProgress | None:
-    if said is None:
+def _progress(now: records.Progress | None) -> JobProgress | None:
+    if now is None:
         return None
     try:
-        time = format_time(datetime.fromtimestamp(said.time, UTC))
+        time = format_time(datetime.fromtimestamp(now.time, UTC))
     except (OverflowError, ValueError, OSError):
         time = None
-    return JobProgress(step=said.step, total=said.total, metrics=dict(said.metrics), message=said.message, time=time)
+    return JobProgress(step=now.step, total=now.total, metrics=dict(now.metrics), message=now.message, time=time)
 
 
 def _remove(folder: Path) -> None:

@@ -41,13 +41,11 @@ def find_obstacle(facts: TrainingFacts, spec: TrainingJobSpec, here: str) -> Sta
 def _check_trust(facts: TrainingFacts, version: ModelVersionSpec) -> StartObstacle | None:
     if workload_template.is_trusted(version) or (not version.artifacts and is_trusted(facts.resource)):
         return None
-    vouch = (
-        f"an admin of the model can trust it: mizzen version trust {version.model_name} {version.version}"
-        if version.artifacts
-        else "it has no files that could be trusted, so an admin of the model must start the job"
-    )
-    message = f"version {version.version} of model '{version.model_name}' is code and is not marked as trusted; {vouch}"
-    return StartObstacle("CodeUntrusted", message, final=True)
+    advice = "it has no files that could be trusted, so an admin of the model must start the job"
+    if version.artifacts:
+        advice = f"an admin of the model can trust it: mizzen version trust {version.model_name} {version.version}"
+    code = f"version {version.version} of model '{version.model_name}' is code and is not marked as trusted"
+    return StartObstacle("CodeUntrusted", f"{code}; {advice}", final=True)
 
 
 def _check_command(spec: TrainingJobSpec, version: ModelVersionSpec | None) -> StartObstacle | None:
@@ -57,12 +55,10 @@ def _check_command(spec: TrainingJobSpec, version: ModelVersionSpec | None) -> S
         if _has_image(spec, replica, version):
             message = "this engine runs no container images; set spec.command, or register a version with its code"
             return StartObstacle("ContainersUnsupported", message)
-        what = (
-            f"the version has no {frameworks.trainer(version.framework)}"
-            if version is not None
-            else "the job names no version"
-        )
-        message = f"{replica.name} has no command to run: {what}, and spec.command is not set"
+        cause = "the job names no version"
+        if version is not None:
+            cause = f"the version has no {frameworks.trainer(version.framework)}"
+        message = f"{replica.name} has no command to run: {cause}, and spec.command is not set"
         return StartObstacle("NothingToRun", message, final=True)
     return None
 

@@ -1,4 +1,4 @@
 """Routes for operators: users, secrets, rate limits, usage, metrics, the OpenAPI document and TLS certificates.
 
-Deciding whether a caller may use them is in `server.auth`.
+Decisions about access to them are in `server.auth`.
 """

@@ -1,6 +1,6 @@
 """Rate limits for predictions. Admins of the plane set them; every caller may read their own.
 
-`access/limits.py` defines what a limit means, and gateways enforce it.
+`access/limits.py` defines limits, and gateways enforce them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Secrets: callers who may write in a namespace set, replace and delete them. The API never returns their values.
+"""Secrets: callers that may write in a namespace set, replace and delete them. The API never returns their values.
 
 No response, error or log contains a value. The error for a malformed body gives the position of the fault, not the
 content.
@@ -25,7 +25,7 @@ from mizzen.server.auth.authorization import require
 from mizzen.server.http import warning_headers
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
-from mizzen.server.http.request_bodies import JSON_TYPES, read_object
+from mizzen.server.http.request_bodies import JSON_TYPES, media_type, read_object
 from mizzen.stores.all_pages import each
 from mizzen.stores.records.protocol import SealedSecret
 from mizzen.stores.store import Store, Where
@@ -113,10 +113,9 @@ async def _set(request: Request, *, whole: bool) -> Response:
 
 async def _ensure_namespace(context: ServerContext, secret: SealedSecret) -> None:
     """Creates its namespace. If that is being deleted, its cleanup may have missed the secret, so remove it."""
+    namespace = await namespaced_store.ensure(context.store, secret.namespace, secret.updated_by)
     try:
-        namespaced_store.refuse_terminating(
-            await namespaced_store.ensure(context.store, secret.namespace, secret.updated_by)
-        )
+        namespaced_store.refuse_terminating(namespace)
     except Forbidden:
         with suppress(NotFound):
             await context.vault.delete(secret.namespace, secret.name)
@@ -133,10 +132,9 @@ async def _find_keys(request: Request, namespace: str, name: str) -> tuple[str, 
 
 async def _read_body(request: Request) -> dict[str, Any]:
     """The body, JSON only: errors about YAML quote its content."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() not in JSON_TYPES:
-        raise UnsupportedMediaType(
-            "a secret must be sent as JSON", hint='send application/json: {"data": {"KEY": "value"}}'
-        )
+    if media_type(request) not in JSON_TYPES:
+        hint = 'send application/json: {"data": {"KEY": "value"}}'
+        raise UnsupportedMediaType("a secret must be sent as JSON", hint=hint)
     try:
         return await read_object(request, LARGEST_BODY)
     except BadRequest as error:
@@ -165,15 +163,15 @@ def _faults(name: str, body: Mapping[str, Any], there: Collection[str]) -> Itera
     if count > MOST_KEYS:
         yield Fault("data", f"at most {MOST_KEYS} keys, not {count}")
     for key, value in data.items():
-        shown = key[:100]
+        short = key[:100]
         if not KEY.fullmatch(key):
-            yield Fault("data", f"'{shown}' is not a valid key; expected at most 253 letters, digits, '-', '_' and '.'")
+            yield Fault("data", f"'{short}' is not a valid key; expected at most 253 letters, digits, '-', '_' and '.'")
         elif not isinstance(value, str):
-            yield Fault(f"data.{shown}", "must be a text; quote it")
+            yield Fault(f"data.{short}", "must be a text; quote it")
         elif len(value.encode()) > LONGEST_VALUE:
-            yield Fault(f"data.{shown}", f"at most {LONGEST_VALUE} bytes, not {len(value.encode())}")
+            yield Fault(f"data.{short}", f"at most {LONGEST_VALUE} bytes, not {len(value.encode())}")
         elif "\0" in value:
-            yield Fault(f"data.{shown}", "must not contain NUL: environment variables cannot hold it")
+            yield Fault(f"data.{short}", "must not contain NUL: environment variables cannot hold it")
 
 
 def _render(secret: SealedSecret) -> dict[str, Any]:

@@ -57,13 +57,13 @@ class Certificates:
         self.refresh()
         return tls.build_context(self._server, self._server_key)
 
-    def link_inference_certificate(self, given: Path | None) -> None:
+    def link_inference_certificate(self, certificate: Path | None) -> None:
         """Record which certificate the inference API presents if it is not ours. Programs on this machine, which find
         the plane by its folder, trust that one."""
         link = self._folder / GIVEN
         link.unlink(missing_ok=True)
-        if given is not None:
-            link.symlink_to(given)
+        if certificate is not None:
+            link.symlink_to(certificate)
 
     async def keep_current(self, context: ssl.SSLContext, every: float = _DAY) -> None:
         """Renews the certificate of a long-running plane, for new connections. Runs until cancelled."""
@@ -76,7 +76,7 @@ class Certificates:
                 log.error("cannot renew the TLS certificate: %s", error)  # noqa: TRY400 - the message says all
 
     def refresh(self) -> bool:
-        """Create what is missing or unusable. Returns whether there is a new certificate. Raises MizzenError."""
+        """Creates missing and unusable files. Returns whether there is a new certificate. Raises MizzenError."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         authority, key = self._authority()
         left = self._server_lifetime_left(authority)
@@ -126,10 +126,10 @@ class Certificates:
             if certificate is None or key is None or certificate.public_key() != key.public_key():
                 return _EXPIRED
             certificate.verify_directly_issued_by(authority)
-            shown = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+            names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except _UNUSABLE:
             return _EXPIRED
-        return self._lifetime_left(certificate) if set(self._names) <= set(shown) else _EXPIRED
+        return self._lifetime_left(certificate) if set(self._names) <= set(names) else _EXPIRED
 
     def _lifetime_left(self, certificate: x509.Certificate) -> timedelta:
         now = self._now()

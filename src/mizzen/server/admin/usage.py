@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from mizzen.access.policy import Verb
 from mizzen.kinds.schema.resource import Ref, format_time
 from mizzen.selection.state_db import Quality
 from mizzen.server.auth import authorization, targets
@@ -30,14 +31,14 @@ from mizzen.usage.sampler import UsageSnapshot
 DEFAULT_MINUTES = FINE_POINTS * FINE_SECONDS // 60
 MOST_MINUTES = COARSE_POINTS * COARSE_SECONDS // 60
 MOST_SERIES = 20
-"""Per response; callers who want others ask for them by name."""
+"""Per response; callers get others by name."""
 
 COLUMNS = (
     "time", "requestsPerSecond", "errorsPerSecond", "p50", "p95", "p99", "inFlight", "waiting", "callsPerBatch",
     "replicasReady", "memoryBytes", "cpu",
 )  # fmt: skip
 
-_NO_FEEDBACK = Quality("", "", 0, 0.0, 0, 0.0)
+NO_FEEDBACK = Quality("", "", 0, 0.0, 0, 0.0)
 
 
 def routes() -> list[Route]:
@@ -50,13 +51,13 @@ async def get_usage(request: Request) -> Response:
     namespace = query.namespace(default="")
     context = context_of(request)
     found = context.usage.now()
-    judged = quality_by_version(await asyncio.to_thread(_read_qualities, context), found.sample.inventory)
+    judged = await asyncio.to_thread(read_qualities, context, found.sample.inventory)
     keys = [key for key in found.served if namespace in ("", key[0]) and can_see(request, key)]
     return JSONResponse({
-        "time": _format_time(found.sample.at),
+        "time": format_time(datetime.fromtimestamp(found.sample.at, UTC)),
         "seconds": round(found.grown.seconds, 3),
         "total": _render_total(compute_totals(found.grown, keys)),
-        "models": [_render_model(key, found.served[key], found, judged.get(key, _NO_FEEDBACK)) for key in keys],
+        "models": [_render_model(key, found.served[key], found, judged.get(key, NO_FEEDBACK)) for key in keys],
         "processes": _render_processes(found),
     })  # fmt: skip
 
@@ -65,18 +66,13 @@ async def get_history(request: Request) -> Response:
     query = Query(request, "name", "namespace", "minutes")
     namespace, name = query.namespace(), query.text("name")
     minutes = query.number("minutes", low=1, high=MOST_MINUTES) or DEFAULT_MINUTES
-    if name:
-        target = targets.model(Ref("Model", name, namespace))
-        only_calls = not authorization.is_allowed(request, "read", target) and authorization.is_allowed(
-            request, "predict", target
-        )
-        authorization.require(request, "predict" if only_calls else "read", target)
-    else:
-        all_models = targets.all_of("Model", namespace)
-        only_calls = not authorization.is_any_allowed(request, "read", all_models) and authorization.is_any_allowed(
-            request, "predict", all_models
-        )
-        authorization.require_any(request, "predict" if only_calls else "read", all_models)
+    target = targets.model(Ref("Model", name, namespace)) if name else targets.all_of("Model", namespace)
+    is_allowed = authorization.is_allowed if name else authorization.is_any_allowed
+    # A caller that has neither right is refused for lack of `read`.
+    verb: Verb = "predict" if is_allowed(request, "predict", target) else "read"
+    if is_allowed(request, "read", target):
+        verb = "read"
+    (authorization.require if name else authorization.require_any)(request, verb, target)
     context = context_of(request)
     recorded, since = context.usage.history, context.now().timestamp() - 60 * minutes
     fine = minutes <= DEFAULT_MINUTES
@@ -96,12 +92,17 @@ def can_see(request: Request, key: Key) -> bool:
 
 def _render_total(of: Totals) -> dict[str, Any]:
     return {
-        "requestsPerSecond": _round(of.requests),
-        "errorsPerSecond": _round(of.errors),
-        "p50": _round(of.p50),
-        "p95": _round(of.p95),
-        "p99": _round(of.p99),
-    }
+        "requestsPerSecond": _round(of.requests), "errorsPerSecond": _round(of.errors), "p50": _round(of.p50),
+        "p95": _round(of.p95), "p99": _round(of.p99),
+    }  # fmt: skip
+
+
+def read_qualities(context: ServerContext, known: Inventory) -> dict[Key, Quality]:
+    """As `quality_by_version`; empty if the state of feedback cannot be read, as all else works without it."""
+    try:
+        return quality_by_version(context.feedback_state.qualities(), known)
+    except sqlite3.Error:
+        return {}
 
 
 def quality_by_version(learnt: Iterable[tuple[str, Quality]], known: Inventory) -> dict[Key, Quality]:
@@ -111,7 +112,7 @@ def quality_by_version(learnt: Iterable[tuple[str, Quality]], known: Inventory) 
         target = known.feedback_targets.get((uid, quality.node))
         if target is not None:
             key = *target, quality.version
-            before = found.get(key, _NO_FEEDBACK)
+            before = found.get(key, NO_FEEDBACK)
             found[key] = quality._replace(
                 rewards=quality.rewards + before.rewards,
                 reward_sum=quality.reward_sum + before.reward_sum,
@@ -119,13 +120,6 @@ def quality_by_version(learnt: Iterable[tuple[str, Quality]], known: Inventory) 
                 accuracy_sum=quality.accuracy_sum + before.accuracy_sum,
             )
     return found
-
-
-def _read_qualities(context: ServerContext) -> list[tuple[str, Quality]]:
-    try:
-        return context.feedback_state.qualities()
-    except sqlite3.Error:  # everything else is available without it
-        return []
 
 
 def _render_model(key: Key, figures: Figures, found: UsageSnapshot, judged: Quality) -> dict[str, Any]:
@@ -180,19 +174,15 @@ def plane_processes(found: UsageSnapshot) -> Iterable[tuple[str, Any]]:
 
 def _render_history(head: dict[str, Any], series: list[tuple[Key, list[tuple[float, Point]]]]) -> Response:
     rows = [
-        {
-            "namespace": key[0],
-            "name": key[1],
-            "version": key[2],
-            "points": [_render_point(at, point) for at, point in points],
-        }
-        for key, points in series
+        {"namespace": namespace, "name": name, "version": version, "points": list(map(_render_point, points))}
+        for (namespace, name, version), points in series
     ]
     content = json.dumps({**head, "series": rows}, allow_nan=False, separators=(",", ":")).encode()
     return Response(content, media_type="application/json")
 
 
-def _render_point(at: float, point: Point) -> list[float | None]:
+def _render_point(timed: tuple[float, Point]) -> list[float | None]:
+    at, point = timed
     values = (
         point.requests, point.errors, point.p50, point.p95, point.p99, point.in_flight, point.waiting, point.batch,
         point.ready, point.memory, point.cpu,
@@ -203,7 +193,3 @@ def _render_point(at: float, point: Point) -> list[float | None]:
 def _round(value: float | None) -> float | None:
     """Six digits: more would show only rounding of single precision, not the measurement."""
     return None if value is None else float(f"{value:.6g}")
-
-
-def _format_time(at: float) -> str:
-    return format_time(datetime.fromtimestamp(at, UTC))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +19,7 @@ from mizzen.access import credentials
 from mizzen.access.policy import ANONYMOUS, VERBS, Binding, names_actor
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
 from mizzen.kinds.schema.findings import Warn, unknown
-from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource, format_time
+from mizzen.kinds.schema.resource import Ref, Resource, format_time
 from mizzen.kinds.text import durations
 from mizzen.server.admission import field_managers
 from mizzen.server.auth import role_bindings, targets, tokens
@@ -80,9 +79,8 @@ async def create(request: Request) -> Response:
         hint = f"'mizzen token create {name}' creates a token, 'mizzen permit {name} …' grants rights"
         raise AlreadyExists(f"user '{name}' already exists", hint=hint) from None
     answer = JSONResponse(_render_user(principal), 201, headers={"Location": f"/user/{principal.name}"})
-    return warning_headers.attach(
-        answer, [_binding_warning(binding, principal.name) for binding in _bindings_naming(request, principal.name)]
-    )
+    named = _bindings_naming(request, principal.name)
+    return warning_headers.attach(answer, [_binding_warning(binding, principal.name) for binding in named])
 
 
 async def list_all(request: Request) -> Response:
@@ -112,10 +110,8 @@ async def delete(request: Request) -> Response:
     # The rights first: after a failure here, the client can repeat the request.
     named = await _remove_from_bindings(context.store, name, actor.name, context.now())
     await context.identities.remove_principal(name, context.now())
-    granted = [
-        _render_binding(binding) for resource in named if (binding := role_bindings.binding_of(resource)) is not None
-    ]
-    return JSONResponse({"name": name, "deleted": True, "bindings": granted})
+    granted = filter(None, map(role_bindings.binding_of, named))
+    return JSONResponse({"name": name, "deleted": True, "bindings": [_render_binding(each) for each in granted]})
 
 
 async def create_token(request: Request) -> Response:
@@ -195,9 +191,7 @@ async def _remove_subject(store: Store, ref: Ref, user: str, by: str, now: datet
         if not left:
             await store.delete(ref, by, uid=found.meta.uid, guard=is_unchanged)
         else:
-            meta = replace(found.meta, annotations={**found.meta.annotations, ACTOR_ANNOTATION: by})
-            new = replace(found, meta=meta, spec={**found.spec, "subjects": left})
-            await store.update(field_managers.record_plane_update(found, new, now), by)
+            await store.update(field_managers.change_spec(found, {**found.spec, "subjects": left}, by, now), by)
     except Conflict:
         return False
     return True
@@ -213,7 +207,7 @@ def _binding_warning(binding: Binding, user: str) -> Warn:
     verbs = " and ".join(verb for verb in VERBS if verb in binding.verbs)
     what = f"{binding.model}@{binding.alias}" if binding.alias else binding.model or f"namespace/{binding.namespace}"
     return Warn(
-        "", f"RoleBinding {binding.namespace}/{binding.name} already named '{user}', who may now {verbs} {what}"
+        "", f"RoleBinding {binding.namespace}/{binding.name} already named '{user}', so they may now {verbs} {what}"
     )
 
 

@@ -269,7 +269,7 @@ def _blocking_faults(members: model_family.ModelObjects) -> Iterable[Fault]:
 
 
 def _version_users(now: Present, model: Resource, number: str) -> Iterable[Fault]:
-    """Yields what must be removed before the version can be."""
+    """Yields a fault for each object that must be changed or removed before the version can be."""
     if model_family.current_of(model) == number:
         yield Fault(str(model.ref), f"version {number} is its current version")
     here = model_family.where_model(model.ref)

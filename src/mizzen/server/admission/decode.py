@@ -1,7 +1,8 @@
 """Strict decoding of the objects that callers send: reports all faults at once, each with its field path.
 
-Callers may send fields that the server maintains (uid, times, finalizers, status), because they send back what they
-got. These are ignored, except `resourceVersion` and `uid`, which guard an update, and others' finalizers and managers.
+Callers may send fields that the server maintains (uid, times, finalizers, status), because they send back objects that
+they read. These are ignored, except `resourceVersion` and `uid`, which guard an update, and the finalizers and managers
+of other programs.
 """
 
 from __future__ import annotations
@@ -93,13 +94,9 @@ def decode(
 
 def build_new(kind: Kind, draft: Draft, namespace: str, actor: Actor) -> Resource:
     """Returns the object to create, with the finalizers of its kind and its creator."""
-    meta = Meta(
-        draft.name,
-        namespace,
-        labels=draft.labels,
-        annotations={**draft.annotations, ACTOR_ANNOTATION: actor.name},
-        finalizers=(*kind.finalizers, *(draft.finalizers or ())),
-    )
+    annotations = {**draft.annotations, ACTOR_ANNOTATION: actor.name}
+    finalizers = (*kind.finalizers, *(draft.finalizers or ()))
+    meta = Meta(draft.name, namespace, labels=draft.labels, annotations=annotations, finalizers=finalizers)
     return Resource(kind.name, meta, draft.spec)
 
 
@@ -111,13 +108,9 @@ def build_update(kind: Kind, draft: Draft, old: Resource, actor: Actor) -> Resou
     refused = f"cannot change once the {kind.name} is created"
     if kind.alternative:
         refused = f"cannot be changed; {kind.alternative}"
-    changes = tuple(
-        Fault(f"spec.{key}", refused)
-        for key in sorted(kind.fixed)
-        if not is_same(draft.spec.get(key), old.spec.get(key))
-    )
-    if changes:
-        raise Invalid.of(str(old.ref), changes)
+    changed = [key for key in sorted(kind.fixed) if not is_same(draft.spec.get(key), old.spec.get(key))]
+    if changed:
+        raise Invalid.of(str(old.ref), tuple(Fault(f"spec.{key}", refused) for key in changed))
     author = old.meta.annotations.get(ACTOR_ANNOTATION)
     signed = {**draft.annotations, ACTOR_ANNOTATION: author or actor.name}
     if not is_same([draft.spec, draft.labels, signed], [old.spec, old.meta.labels, old.meta.annotations]):
@@ -138,8 +131,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 def _finalizers(metadata: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Returns the finalizers of other programs. Callers cannot set or remove ours."""
-    said = metadata.get("finalizers")
-    return None if said is None else tuple(dict.fromkeys(name for name in said if not name.startswith(OWN_PREFIX)))
+    sent = metadata.get("finalizers")
+    return None if sent is None else tuple(dict.fromkeys(name for name in sent if not name.startswith(OWN_PREFIX)))
 
 
 def _type_faults(kind: Kind, body: Mapping[str, Any]) -> list[Fault]:
@@ -157,9 +150,9 @@ def _path_faults(metadata: Any, namespace: str, name: str | None) -> list[Fault]
     fault = name_fault(namespace, "metadata.namespace")
     faults = [fault] if fault else []
     for field, path_says in (("namespace", namespace), ("name", name)):
-        said = metadata.get(field)
-        if path_says is not None and said is not None and said != path_says:
-            faults.append(Fault(f"metadata.{field}", f"must be '{path_says}', as the path says, not '{said}'"))
+        sent = metadata.get(field)
+        if path_says is not None and sent is not None and sent != path_says:
+            faults.append(Fault(f"metadata.{field}", f"must be '{path_says}', as the path says, not '{sent}'"))
     return faults
 
 

@@ -10,13 +10,17 @@ from typing import Any
 
 from starlette.requests import Request
 
+from mizzen.access.policy import Actor
 from mizzen.errors import BadRequest, Conflict, Fault
+from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_VERSION, Resource, format_time
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
 from mizzen.manifests.canonical import LAST_APPLIED
 from mizzen.patches import managed_fields
 from mizzen.patches.managed_fields import FieldConflict, FieldConflicts, Manager
-from mizzen.server.admission.decode import OWN_PREFIX
+from mizzen.server.admission import decode
+from mizzen.server.admission.decode import OWN_PREFIX, Draft
+from mizzen.server.http.query import Query
 
 LONGEST_NAME = 128
 PLANE = "mizzen"
@@ -29,12 +33,26 @@ KUBECTL = "kubectl"
 apply, kubectl leaves it to the server to update, and reads it again at its next client-side apply."""
 
 
-def manager_name(request: Request, said: str) -> str:
-    """Returns `fieldManager`, else the name of the client's program. Raises BadRequest."""
-    if len(said) > LONGEST_NAME or not said.isprintable():
+def manager_name(request: Request, name: str) -> str:
+    """Returns `name`, which is `fieldManager`; if it is empty, the name of the client's program. Raises BadRequest."""
+    if len(name) > LONGEST_NAME or not name.isprintable():
         raise BadRequest(f"fieldManager: at most {LONGEST_NAME} printable characters")
     agent = request.headers.get("user-agent", "").partition("/")[0].strip()
-    return said or "".join(filter(str.isprintable, agent))[:LONGEST_NAME] or "unknown"
+    return name or "".join(filter(str.isprintable, agent))[:LONGEST_NAME] or "unknown"
+
+
+def apply_manager(request: Request, query: Query) -> str:
+    """Returns the `fieldManager` of an apply, which must have one. Raises BadRequest."""
+    manager = query.text("fieldManager")
+    if not manager:
+        hint = "?fieldManager=<your tool>"
+        raise BadRequest("apply needs fieldManager: the owner of the applied fields", hint=hint)
+    return manager_name(request, manager)
+
+
+def record(old: Resource | None, new: Resource, owners: tuple[Manager, ...] | None, by: str, now: datetime) -> Resource:
+    """Returns `new` with these managers; None: with those that follow from the change by `by`."""
+    return record_update(old, new, by, now) if owners is None else with_managers(new, owners)
 
 
 def record_update(old: Resource | None, new: Resource, by: str, now: datetime) -> Resource:
@@ -49,6 +67,17 @@ def record_update(old: Resource | None, new: Resource, by: str, now: datetime) -
 def record_plane_update(old: Resource | None, new: Resource, now: datetime) -> Resource:
     """Returns `new` with its managers after the plane changed it for a caller that did not write the object."""
     return record_update(old, new, PLANE, now)
+
+
+def build_new(draft: Draft, kind: Kind, namespace: str, actor: Actor, now: datetime) -> Resource:
+    """Returns the object to create for a caller that did not write it in full."""
+    return record_plane_update(None, decode.build_new(kind, draft, namespace, actor), now)
+
+
+def change_spec(old: Resource, spec: Mapping[str, Any], actor: str, now: datetime) -> Resource:
+    """Returns the object with this spec, changed by the plane for this actor."""
+    meta = replace(old.meta, annotations={**old.meta.annotations, ACTOR_ANNOTATION: actor})
+    return record_plane_update(old, replace(old, meta=meta, spec=spec), now)
 
 
 def record_status_decision(old: Resource, new: Resource, now: datetime) -> Resource:
@@ -93,7 +122,7 @@ def with_managers(resource: Resource, owners: tuple[Manager, ...]) -> Resource:
 
 
 def ownable_fields(resource: Resource) -> dict[str, Any]:
-    """Returns the fields that a manager can own: not the identity, the status, or what the server maintains."""
+    """Returns the fields that a manager can own: not the identity, the status, or fields that the server maintains."""
     annotations = {name: value for name, value in resource.meta.annotations.items() if name not in UNOWNED}
     metadata = {
         "labels": dict(resource.meta.labels),
@@ -107,9 +136,9 @@ def ownable_fields(resource: Resource) -> dict[str, Any]:
 def _last_applied(body: Mapping[str, Any]) -> str:
     """Returns the annotation as kubectl writes it: sorted keys, no spaces, one line, without itself."""
     metadata = body.get("metadata") or {}
-    kept = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
-    said = {**body, "metadata": {**metadata, "annotations": kept}}
-    return json.dumps(said, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != LAST_APPLIED}
+    applied = {**body, "metadata": {**metadata, "annotations": annotations}}
+    return json.dumps(applied, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
 
 
 def _with_entries(resource: Resource, entries: tuple[Mapping[str, Any], ...]) -> Resource:
@@ -119,8 +148,8 @@ def _with_entries(resource: Resource, entries: tuple[Mapping[str, Any], ...]) ->
 def _ownable_part(body: Mapping[str, Any]) -> dict[str, Any]:
     """As `ownable_fields`, of a body that is not yet validated."""
     metadata = body.get("metadata")
-    said = metadata if isinstance(metadata, Mapping) else {}
-    held = {name: said[name] for name in ("labels", "annotations", "finalizers") if said.get(name)}
+    fields = metadata if isinstance(metadata, Mapping) else {}
+    held = {name: fields[name] for name in ("labels", "annotations", "finalizers") if fields.get(name)}
     if isinstance(held.get("annotations"), Mapping):
         held["annotations"] = {key: text for key, text in held["annotations"].items() if key not in UNOWNED}
     part: dict[str, Any] = {"metadata": held} if held else {}

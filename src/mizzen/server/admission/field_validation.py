@@ -28,10 +28,10 @@ _ROUNDS = 20
 
 
 def strictness_of(query: Query) -> Strictness:
-    said = query.text("fieldValidation") or "Strict"
-    found: Strictness | None = next((one for one in get_args(Strictness) if one == said), None)
+    word = query.text("fieldValidation") or "Strict"
+    found: Strictness | None = next((one for one in get_args(Strictness) if one == word), None)
     if found is None:
-        raise BadRequest(f"fieldValidation={said!r}: must be one of {', '.join(get_args(Strictness))}")
+        raise BadRequest(f"fieldValidation={word!r}: must be one of {', '.join(get_args(Strictness))}")
     return found
 
 

@@ -18,9 +18,11 @@ from typing import Any
 from starlette.requests import Request
 
 from mizzen.access.policy import Actor
-from mizzen.errors import BadRequest, Conflict, NotFound
+from mizzen.errors import BadRequest, Conflict
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION
+from mizzen.reconcile.controller import find
+from mizzen.server.admission import model_family
 from mizzen.server.admission.decode import Draft, is_same
 from mizzen.server.http.context import ServerContext
 from mizzen.stores.store import Revision
@@ -29,8 +31,7 @@ HEADER = "Idempotency-Key"
 REPLAY_HEADER = "Idempotency-Replayed"
 RETENTION = timedelta(hours=24)
 LONGEST_KEY = 255
-LONGEST = 63
-"""The most characters of a name."""
+
 LETTERS, LENGTH = "abcdefghijklmnopqrstuvwxyz0123456789", 5
 
 
@@ -58,13 +59,13 @@ class IdempotencyKey:
 
 def key_of(request: Request, actor: Actor, path: str, spec: Mapping[str, Any]) -> IdempotencyKey | None:
     """Returns the key of this call, if it has one. Raises BadRequest."""
-    given = request.headers.getlist(HEADER)
-    if not given:
+    values = request.headers.getlist(HEADER)
+    if not values:
         return None
-    key = given[0]
-    if len(given) > 1 or not 0 < len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
+    key = values[0]
+    if len(values) > 1 or not 0 < len(key) <= LONGEST_KEY or not (key.isascii() and key.isprintable()):
         raise BadRequest(
-            f"{HEADER}: expected one value of 1 to {LONGEST_KEY} printable characters", hint="a UUID is a good one"
+            f"{HEADER}: expected one value of 1 to {LONGEST_KEY} printable characters", hint="send a UUID, for example"
         )
     return IdempotencyKey.of(actor.name, key, path, spec)
 
@@ -73,10 +74,7 @@ def job_names(model: str, version: str, key: IdempotencyKey | None) -> Iterator[
     """Yields names for a job set of a version, such as iris-3-k2x9a. A key always yields the same names in order."""
     for number in count():
         letters = _random_suffix() if key is None else _derived_suffix(f"{key.call}.{number}")
-        whole, end = f"{model}-{version.replace('.', '-')}", f"-{letters}"
-        if len(whole) + len(end) > LONGEST:
-            end = f"-{hashlib.sha256(f'{model}.{version}'.encode()).hexdigest()[:8]}{end}"
-        yield whole[: LONGEST - len(end)].rstrip("-") + end
+        yield model_family.derive_name(model, version, f"-{letters}")
 
 
 def with_key(draft: Draft, key: IdempotencyKey) -> Draft:
@@ -91,27 +89,26 @@ async def find_earlier(context: ServerContext, ref: Ref, key: IdempotencyKey | N
     """
     if key is None:
         return None
-    try:
-        found = await context.store.get(ref)
-    except NotFound:
+    found = await find(context.store, ref)
+    if found is None:
         return await _find_deleted(context, ref, key)
     call, _, sent = found.meta.annotations.get(IDEMPOTENCY_ANNOTATION, "").partition(".")
     if call != key.call or found.meta.created is None or context.now() - found.meta.created >= RETENTION:
         return None  # of another caller, or too old: the next name is tried
-    made = await _last_creation(context, ref)
-    if made is None or (made.uid, made.actor) != (found.meta.uid, key.actor):
+    creation = await _last_creation(context, ref)
+    if creation is None or (creation.uid, creation.actor) != (found.meta.uid, key.actor):
         return None
     _refuse_other(found.ref, same_sent=sent == key.sent_digest)
     return found
 
 
 async def _find_deleted(context: ServerContext, ref: Ref, key: IdempotencyKey) -> Resource | None:
-    made = await _last_creation(context, ref)
-    if made is None or made.actor != key.actor or context.now() - made.time >= RETENTION:
+    creation = await _last_creation(context, ref)
+    if creation is None or creation.actor != key.actor or context.now() - creation.time >= RETENTION:
         return None
-    spec = made.after or {}
+    spec = creation.after or {}
     _refuse_other(ref, same_sent=is_same(spec, key.spec))
-    return Resource(ref.kind, Meta(ref.name, ref.namespace, uid=made.uid, created=made.time), spec)
+    return Resource(ref.kind, Meta(ref.name, ref.namespace, uid=creation.uid, created=creation.time), spec)
 
 
 async def _last_creation(context: ServerContext, ref: Ref) -> Revision | None:

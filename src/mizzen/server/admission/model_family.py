@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from mizzen.errors import Conflict
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.kinds.text.versions import MOST_DIGITS, normal_version
-from mizzen.stores.store import Present, Revision, Store, Where
+from mizzen.stores.store import Present, Reads, Revision, Store, Where
 
+T = TypeVar("T")
+
+LONGEST_NAME = 63
+"""The most characters of a derived name."""
 _VERSION_FIELD = {"ModelVersion": "version", "TrainingJob": "version", "InferenceModel": "targetVersion"}
 _ENDS = ("Succeeded", "Failed")
 MOST_VERSIONS = 100
@@ -37,10 +43,23 @@ class ModelObjects:
 async def load(store: Store, model: Ref) -> ModelObjects:
     """Raises NotFound if there is no such model."""
     async with store.snapshot() as moment:
-        found: list[ModelObjects] = []
-        # As a guard, so that one trip to the store reads everything.
-        await moment.check(lambda now: found.append(gather(now, model)))
-        return replace(found[0], last_change=await moment.last_change(model))
+        members = await read_at_once(moment, lambda now: gather(now, model))
+        return replace(members, last_change=await moment.last_change(model))
+
+
+async def read_at_once(moment: Reads, read: Callable[[Present], T]) -> T:
+    """Returns the result of `read`. It runs as a guard, so that one trip to the store reads everything."""
+    found: list[T] = []
+    await moment.check(lambda now: found.append(read(now)))
+    return found[0]
+
+
+def derive_name(model: str, version: str, end: str) -> str:
+    """Returns a name for an object of this version, such as iris-3 with `end`. A long one is cut and gets a hash."""
+    whole = f"{model}-{version.replace('.', '-')}"
+    if len(whole) + len(end) > LONGEST_NAME:
+        end = f"-{hashlib.sha256(f'{model}.{version}'.encode()).hexdigest()[:8]}{end}"
+    return whole[: LONGEST_NAME - len(end)].rstrip("-") + end
 
 
 def gather(now: Present, model: Ref) -> ModelObjects:

@@ -9,13 +9,13 @@ namespace.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 
 from mizzen.errors import AlreadyExists, Fault, Forbidden, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Meta, Ref, Resource
-from mizzen.stores.store import Event, Guard, Listing, Present, Reads, Revision, Store, Where
+from mizzen.stores.store import Guard, Present, Store
 
 KIND = "Namespace"
 FINALIZER = "kubernetes"
@@ -23,7 +23,7 @@ FINALIZER = "kubernetes"
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Every namespace has its name as a label, so that selectors can name it."""
 SYSTEM = "system"
-EVERYTHING = Where()
+
 
 NAMESPACED_KINDS = tuple(kind.name for kind in catalog.KINDS if not kind.virtual)
 """Kinds whose objects create their namespace, and keep it from being removed."""
@@ -35,19 +35,11 @@ def ref_of(name: str) -> Ref:
 
 def build_namespace(name: str, meta: Meta | None = None) -> Resource:
     """`meta` may set more than the name."""
-    said = meta or Meta(name, "")
-    others = tuple(one for one in said.finalizers if one != FINALIZER)
-    return Resource(
-        KIND,
-        Meta(
-            name,
-            "",
-            labels={**said.labels, NAME_LABEL: name},
-            annotations=said.annotations,
-            finalizers=(FINALIZER, *others),
-            managed=said.managed,
-        ),
-    )
+    meta = meta or Meta(name, "")
+    finalizers = (FINALIZER, *(one for one in meta.finalizers if one != FINALIZER))
+    labels = {**meta.labels, NAME_LABEL: name}
+    own = Meta(name, "", labels=labels, annotations=meta.annotations, finalizers=finalizers, managed=meta.managed)
+    return Resource(KIND, own)
 
 
 def require_active(name: str) -> Guard:
@@ -94,70 +86,30 @@ async def create_missing(store: Store, used: Iterable[str]) -> None:
 
 
 class NamespacedStore:
-    """A Store for the API routes: it refuses creations in terminating namespaces, and creates missing namespaces."""
+    """A Store for the API routes: it refuses creations in terminating namespaces, and creates missing namespaces.
+
+    It does everything else as the store behind it.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.get, self.list, self.among, self.snapshot = store.get, store.list, store.among, store.snapshot
+        self.update, self.update_status, self.delete = store.update, store.update_status, store.delete
+        self.watch, self.position, self.close = store.watch, store.position, store.close
+        self.history, self.family_history = store.history, store.family_history
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         """As `Store.create`; raises Forbidden in a terminating namespace."""
         namespace = new.meta.namespace
         if not namespace:
             return await self._store.create(new, by, guard=guard)
-        standing = require_active(namespace)
+        is_active = require_active(namespace)
 
         def both(now: Present) -> None:
-            standing(now)
+            is_active(now)
             if guard is not None:
                 guard(now)
 
-        made = await self._store.create(new, by, guard=both)
+        stored = await self._store.create(new, by, guard=both)
         await ensure(self._store, namespace, by)
-        return made
-
-    async def get(self, ref: Ref) -> Resource:
-        return await self._store.get(ref)
-
-    async def list(
-        self,
-        kind: str,
-        where: Where = EVERYTHING,
-        *,
-        limit: int | None = None,
-        after: str | None = None,
-    ) -> Listing:
-        return await self._store.list(kind, where, limit=limit, after=after)
-
-    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        return await self._store.among(refs)
-
-    def snapshot(self) -> AbstractAsyncContextManager[Reads]:
-        return self._store.snapshot()
-
-    async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return await self._store.update(new, by, guard=guard)
-
-    async def update_status(
-        self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
-    ) -> Resource:
-        return await self._store.update_status(new, by, decision=decision, guard=guard)
-
-    async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
-        return await self._store.delete(ref, by, uid=uid, guard=guard)
-
-    def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncIterator[Event]:
-        return self._store.watch(kind, since, quiet=quiet)
-
-    async def history(self, ref: Ref) -> tuple[Revision, ...]:
-        return await self._store.history(ref)
-
-    async def family_history(
-        self, model: Ref, *, limit: int | None = None, after: str | None = None
-    ) -> tuple[tuple[Revision, ...], str | None]:
-        return await self._store.family_history(model, limit=limit, after=after)
-
-    def position(self, kind: str) -> str:
-        return self._store.position(kind)
-
-    async def close(self) -> None:
-        await self._store.close()
+        return stored

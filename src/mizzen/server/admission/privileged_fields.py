@@ -1,4 +1,4 @@
-"""Rights beyond `write`: some fields decide which code runs, which secrets it sees, and whose calls it answers."""
+"""Rights beyond `write`, for fields that decide which code runs, which secrets it sees, and which calls it answers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from starlette.requests import Request
 
 from mizzen.access.policy import Target
-from mizzen.errors import NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.application import components
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.parts import typed_properties
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.training import IDEMPOTENCY_ANNOTATION, TRUSTED_ANNOTATION
+from mizzen.reconcile.controller import find
 from mizzen.server.admission.decode import Draft, is_same
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import context_of
@@ -53,11 +53,9 @@ async def require_names(request: Request, resource: Resource) -> None:
     for name in targets.claimed_names(resource):
         if name != own and not name.startswith(f"{own}-"):
             authorization.require(request, "write", Target(resource.meta.namespace, resource.kind, name))
-        try:
-            model = await context_of(request).store.get(Ref("Model", name, resource.meta.namespace))
-        except NotFound:
-            continue
-        authorization.require(request, "write", targets.of(model))
+        model = await find(context_of(request).store, Ref("Model", name, resource.meta.namespace))
+        if model is not None:
+            authorization.require(request, "write", targets.of(model))
 
 
 def with_trust(request: Request, kind: Kind, draft: Draft, namespace: str, old: Resource | None = None) -> Draft:
@@ -68,12 +66,12 @@ def with_trust(request: Request, kind: Kind, draft: Draft, namespace: str, old: 
     """
     if kind.name != "TrainingJob":
         return draft
-    said = {name: value for name, value in draft.annotations.items() if name not in PLANE_ANNOTATIONS}
+    others = {name: value for name, value in draft.annotations.items() if name not in PLANE_ANNOTATIONS}
     if old is None:
         own = {TRUSTED_ANNOTATION: "true"} if _may_trust(request, draft, namespace) else {}
     else:
         own = {name: value for name, value in old.meta.annotations.items() if name in PLANE_ANNOTATIONS}
-    return replace(draft, annotations={**said, **own})
+    return replace(draft, annotations={**others, **own})
 
 
 def _may_trust(request: Request, draft: Draft, namespace: str) -> bool:
@@ -126,13 +124,10 @@ def _components_code(spec: Any) -> Mapping[str, Any]:
     """Charts and modules are code, with all their values. Of training and serving components, only some fields are."""
     found: dict[str, Any] = {}
     for place, component in _values_at(spec, "components.*"):
-        known = (
-            typed_properties.find(components.TYPES, str(component.get("type")))
-            if isinstance(component, Mapping)
-            else None
-        )
+        fields = component if isinstance(component, Mapping) else {}
+        known = typed_properties.find(components.TYPES, str(fields.get("type")))
         if known is not None and known.family in ("terraform", "helm"):
-            found[place] = [component.get(field) for field in ("type", "module", "properties")]
+            found[place] = [fields.get(field) for field in ("type", "module", "properties")]
         else:
             found |= {f"{place}.{inner}": value for inner, value in _component_code(component).items()}
     return found

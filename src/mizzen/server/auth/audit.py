@@ -1,7 +1,7 @@
 """The audit: every request that may change something, and every refusal, is recorded before its response is sent.
 
-If an entry cannot be written, the caller gets 503 instead of the response. An entry says who, what and why, and holds
-no content of the request: no query, no header, no body.
+If an entry cannot be written, the caller gets 503 instead of the response. An entry names the actor, the action and the
+reason. It holds no content of the request: no query, no header, no body.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from mizzen.access.refusal_lines import LONGEST, LONGEST_REASON, category_of
 from mizzen.access.safe_text import sanitize
 from mizzen.errors import BadRequest, MizzenError, Unavailable
 from mizzen.kinds.schema.resource import format_time
-from mizzen.server.auth.authorization import AccessDecision, require
+from mizzen.server.auth.authorization import PolicyDecision, require
 from mizzen.server.http.context import context_of
-from mizzen.server.http.errors import error_response, http_status
+from mizzen.server.http.errors import http_status
+from mizzen.server.http.middleware import HttpMiddleware, respond_after
 from mizzen.server.http.query import Query
 from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
 
@@ -55,9 +56,7 @@ def routes() -> list[Route]:
 
 async def list_all(request: Request) -> Response:
     """Lists entries, newest first: for admins of the plane; those of one namespace also for its admins."""
-    query = Query(
-        request, "actor", "namespace", "kind", "name", "allowed", "since", "until", "limit", "continue",
-    )  # fmt: skip
+    query = Query(request, "actor", "namespace", "kind", "name", "allowed", "since", "until", "limit", "continue")
     namespace = query.namespace(default="")
     require(request, "admin", Target(namespace, "AuditEntry"))
     wanted = AuditQuery(
@@ -89,18 +88,15 @@ async def record_now(request: Request, code: int) -> None:
     await record(code)
 
 
-class AuditMiddleware:
+class AuditMiddleware(HttpMiddleware):
     """Runs outside all layers that may refuse a request."""
 
     def __init__(self, app: ASGIApp, log: AuditLog, now: Callable[[], datetime]) -> None:
-        self.app = app
+        super().__init__(app)
         self.recorder = AuditRecorder(log)
         self.now = now
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope.setdefault("state", {})
         state["decisions"] = []
         answered = recorded = False
@@ -111,23 +107,14 @@ class AuditMiddleware:
                 await self._record(scope, code)
                 recorded = True
 
-        async def send_recorded(message: Message) -> None:
+        async def record_answer(message: Message) -> None:
             nonlocal answered
-            if message["type"] == "http.response.start":
-                answered = True
-                try:
-                    await record(message["status"])
-                except Unavailable as error:
-                    # No outer layer could still turn this error into a response.
-                    await error_response(error)(scope, receive, send)
-                    raise _NotRecorded from error
-            await send(message)
+            answered = True
+            await record(message["status"])
 
         state["record"] = record
         try:
-            await self.app(scope, receive, send_recorded)
-        except _NotRecorded:
-            return
+            await respond_after(self.app, scope, receive, send, record_answer)
         except BaseException as error:
             # Raised by a middleware, or unexpected; errors of routes were answered further in. Everything is recorded,
             # even a request that was cut short.
@@ -149,10 +136,6 @@ class AuditMiddleware:
                 f"the audit cannot be written, so the response is withheld; {outcome}",
                 hint="check for a full disk or missing permissions; the plane's log has the details",
             ) from error
-
-
-class _NotRecorded(Exception):
-    pass
 
 
 class AuditRecorder:
@@ -196,14 +179,11 @@ class AuditRecorder:
         counted = replace(entry, namespace="", name="", method="", path="", reason=reason)
         key: object = (entry.source, entry.verb, entry.kind, entry.code, reason)
         if key not in self._anonymous_bursts and len(self._anonymous_bursts) >= MAX_ANONYMOUS_BURSTS:
-            self._anonymous_bursts = {
-                known: flood for known, flood in self._anonymous_bursts.items() if not flood.is_over()
-            }
+            active = {known: flood for known, flood in self._anonymous_bursts.items() if not flood.is_over()}
+            self._anonymous_bursts = active
         if key not in self._anonymous_bursts and len(self._anonymous_bursts) >= MAX_ANONYMOUS_BURSTS:
-            key, reason = (
-                entry.code,
-                f"more than {MAX_ANONYMOUS_BURSTS} different refusals of anonymous callers within a second",
-            )
+            key = entry.code
+            reason = f"more than {MAX_ANONYMOUS_BURSTS} different refusals of anonymous callers within a second"
             entry = counted = replace(counted, verb="", kind="Plane", source="", reason=reason)
         return entry, counted, self._anonymous_bursts.setdefault(key, _RefusalBurst(ANONYMOUS_BURST))
 
@@ -220,11 +200,8 @@ class _RefusalBurst:
     def take_slot(self) -> bool:
         """Counts one more entry; True if it may still be recorded on its own in this second."""
         if self.is_over():
-            self._ends, self._written, self._delay = (
-                asyncio.get_running_loop().time() + WINDOW_SECONDS,
-                0,
-                MERGE_SECONDS,
-            )
+            self._ends = asyncio.get_running_loop().time() + WINDOW_SECONDS
+            self._written, self._delay = 0, MERGE_SECONDS
         self._written += 1
         return self._next is None and self._written <= self._burst
 
@@ -254,7 +231,7 @@ def _status_code(error: BaseException) -> int:
 def build_entries(scope: Scope, code: int, time: datetime) -> list[AuditEntry]:
     """Returns the entries of a request whose response has this status code."""
     state = scope["state"]
-    decisions: list[AccessDecision] = state["decisions"]
+    decisions: list[PolicyDecision] = state["decisions"]
     refused = [decision for decision in decisions if not decision.verdict.allowed]
     if code in REFUSAL_CODES and not refused:
         return [_entry_without_decision(scope, code, time)]
@@ -265,11 +242,10 @@ def build_entries(scope: Scope, code: int, time: datetime) -> list[AuditEntry]:
     named = [decision for decision in changing if decision.target.name] or changing[-1:]
     found = [_entry(scope, code, time, decision) for decision in (*refused, *named)]
     # Routes decide again as they learn more about an object, such as its model: the last decision says most.
-    said = {replace(entry, reason=""): entry for entry in found}
-    return list(said.values())
+    return list({replace(entry, reason=""): entry for entry in found}.values())
 
 
-def _entry(scope: Scope, code: int, time: datetime, decision: AccessDecision) -> AuditEntry:
+def _entry(scope: Scope, code: int, time: datetime, decision: PolicyDecision) -> AuditEntry:
     target = decision.target
     return AuditEntry(
         time=time,
@@ -284,7 +260,7 @@ def _entry(scope: Scope, code: int, time: datetime, decision: AccessDecision) ->
     )
 
 
-def _verb_of(scope: Scope, decision: AccessDecision) -> str:
+def _verb_of(scope: Scope, decision: PolicyDecision) -> str:
     """Returns the verb that was performed: a GET of secrets or users needs more than `read`, but it is a read."""
     return "read" if scope["method"] in ("GET", "HEAD") else decision.verb
 
@@ -295,8 +271,7 @@ def _entry_without_decision(scope: Scope, code: int, time: datetime) -> AuditEnt
     error = state.get("error")
     reason = error.message if isinstance(error, MizzenError) else "refused by the route"
     if state["decisions"]:
-        last = state["decisions"][-1]
-        entry = _entry(scope, code, time, last)
+        entry = _entry(scope, code, time, state["decisions"][-1])
         return replace(entry, allowed=False, reason=sanitize(reason, LONGEST_REASON))
     known = state.get("caller")
     return AuditEntry(

@@ -21,6 +21,7 @@ from mizzen.kinds.schema.resource import Resource
 from mizzen.server.auth import targets
 from mizzen.server.auth.authentication import Authenticator, CallerIdentity
 from mizzen.server.http.context import BindingSource, ServerContext, context_of
+from mizzen.server.http.middleware import HttpMiddleware
 
 PUBLIC = frozenset({"/", "/healthz", "/livez", "/readyz"})
 
@@ -32,7 +33,7 @@ POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class AccessDecision:
+class PolicyDecision:
     """One question that a request put to the policy, and the verdict."""
 
     actor: Actor
@@ -43,26 +44,47 @@ class AccessDecision:
     """For a question about all objects of a kind: which of them are allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class CallerPolicy:
+    """The policy as it applies to one caller now."""
+
+    actor: Actor
+    bindings: Sequence[Binding]
+    anonymous: bool
+    """Whether callers without a token may read and predict."""
+
+    def decide(self, verb: Verb, target: Target, named: Target | None = None) -> Verdict:
+        return policy.authorize(self.actor, verb, target, self.bindings, anonymous=self.anonymous, named=named)
+
+    def scope(self, verb: Verb, target: Target) -> AccessScope:
+        """Returns the objects of the target's kind with which the caller may do this."""
+        return policy.resolve_scope(
+            self.actor, verb, target.namespace, target.kind, self.bindings,
+            anonymous=self.anonymous, subresource=target.subresource,
+        )  # fmt: skip
+
+
+def policy_of(request: Request) -> CallerPolicy:
+    return CallerPolicy(actor_of(request), request.state.bindings, context_of(request).anonymous)
+
+
 def require(request: Request, verb: Verb, target: Target, *, named: Target | None = None) -> Actor:
     """Returns the actor if they may do this. Raises Unauthenticated if a token would help, else Forbidden.
 
     `named`: the target as the caller named it, if the rest was looked up; as in `policy.authorize`.
     """
-    actor, anonymous = actor_of(request), context_of(request).anonymous
-    verdict = policy.authorize(actor, verb, target, request.state.bindings, anonymous=anonymous, named=named)
-    return _record_decision(request, AccessDecision(actor, verb, target, verdict))
+    caller = policy_of(request)
+    return _record_decision(request, PolicyDecision(caller.actor, verb, target, caller.decide(verb, target, named)))
 
 
 def is_allowed(request: Request, verb: Verb, target: Target) -> bool:
     """For responses that hold more for some callers. This is not a decision, and the audit does not record it."""
-    actor, anonymous = actor_of(request), context_of(request).anonymous
-    return policy.authorize(actor, verb, target, request.state.bindings, anonymous=anonymous).allowed
+    return policy_of(request).decide(verb, target).allowed
 
 
 def is_any_allowed(request: Request, verb: Verb, target: Target) -> bool:
     """As `is_allowed`, for any object of a kind."""
-    actor, anonymous = actor_of(request), context_of(request).anonymous
-    return _scope_of(actor, verb, target, request.state.bindings, anonymous=anonymous).has_any
+    return policy_of(request).scope(verb, target).has_any
 
 
 def require_any(request: Request, verb: Verb, target: Target) -> Callable[[Resource], bool]:
@@ -70,12 +92,10 @@ def require_any(request: Request, verb: Verb, target: Target) -> Callable[[Resou
 
     Raises as `require` does if there can be none.
     """
-    actor, anonymous = actor_of(request), context_of(request).anonymous
-    scope = _scope_of(actor, verb, target, request.state.bindings, anonymous=anonymous)
-    verdict = Verdict(True, scope.reason)
-    if not scope.has_any:
-        verdict = policy.authorize(actor, verb, target, request.state.bindings, anonymous=anonymous)
-    _record_decision(request, AccessDecision(actor, verb, target, verdict, scope))
+    caller = policy_of(request)
+    scope = caller.scope(verb, target)
+    verdict = Verdict(True, scope.reason) if scope.has_any else caller.decide(verb, target)
+    _record_decision(request, PolicyDecision(caller.actor, verb, target, verdict, scope))
     return lambda resource: scope.covers(targets.of(resource))
 
 
@@ -85,7 +105,7 @@ def actor_of(request: Request) -> Actor:
     return actor
 
 
-class AuthenticationMiddleware:
+class AuthenticationMiddleware(HttpMiddleware):
     """Sets the caller and the RoleBindings of a request, before any route decides anything."""
 
     def __init__(
@@ -96,15 +116,12 @@ class AuthenticationMiddleware:
         visitor: Callable[[Scope], CallerIdentity | None] = lambda _: None,
     ) -> None:
         """`visitor`: identifies a browser without a token by its session, on the paths where sessions count."""
-        self.app = app
+        super().__init__(app)
         self.authenticator = authenticator
         self.bindings = bindings
         self.visitor = visitor
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         state = scope.setdefault("state", {})
         headers = Headers(scope=scope)
         credentials = headers.getlist("authorization")
@@ -116,18 +133,15 @@ class AuthenticationMiddleware:
         await self.app(scope, receive, send)
 
 
-class FailClosedMiddleware:
+class FailClosedMiddleware(HttpMiddleware):
     """Withholds the response of a route that forgot `require`; ends a stream when its reader loses access."""
 
     def __init__(self, app: ASGIApp, context: ServerContext) -> None:
-        self.app = app
+        super().__init__(app)
         self.context = context
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        decisions: list[AccessDecision] = scope["state"].setdefault("decisions", [])
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        decisions: list[PolicyDecision] = scope["state"].setdefault("decisions", [])
         access = _StreamAccess(self.context, scope["state"]["caller"], scope["state"]["bindings"], decisions)
         response = _GuardedResponse(send, access)
 
@@ -198,7 +212,7 @@ class _StreamAccess:
         context: ServerContext,
         caller: CallerIdentity,
         bindings: Sequence[Binding],
-        decisions: Sequence[AccessDecision],
+        decisions: Sequence[PolicyDecision],
     ) -> None:
         self._context = context
         self._caller = caller
@@ -221,20 +235,13 @@ class _StreamAccess:
         self._bindings = bindings
         return not all(self._still_applies(decision) for decision in self._decisions)
 
-    def _still_applies(self, decision: AccessDecision) -> bool:
-        actor, verb, target, anonymous = decision.actor, decision.verb, decision.target, self._context.anonymous
+    def _still_applies(self, decision: PolicyDecision) -> bool:
+        caller = CallerPolicy(decision.actor, self._bindings, self._context.anonymous)
         if decision.scope is None:
-            verdict = policy.authorize(actor, verb, target, self._bindings, anonymous=anonymous)
-            return verdict.allowed == decision.verdict.allowed
-        scope = _scope_of(actor, verb, target, self._bindings, anonymous=anonymous)
+            return caller.decide(decision.verb, decision.target).allowed == decision.verdict.allowed
+        scope = caller.scope(decision.verb, decision.target)
         # The old scope selected what was sent: with another one the reader has to start over.
         return replace(scope, reason="") == replace(decision.scope, reason="")
-
-
-def _scope_of(actor: Actor, verb: Verb, target: Target, bindings: Sequence[Binding], *, anonymous: bool) -> AccessScope:
-    return policy.resolve_scope(
-        actor, verb, target.namespace, target.kind, bindings, anonymous=anonymous, subresource=target.subresource
-    )
 
 
 def _refuse_impersonation(headers: Headers) -> None:
@@ -246,7 +253,7 @@ def _refuse_impersonation(headers: Headers) -> None:
         )
 
 
-def _record_decision(request: Request, decision: AccessDecision) -> Actor:
+def _record_decision(request: Request, decision: PolicyDecision) -> Actor:
     request.state.decisions.append(decision)
     if decision.verdict.allowed:
         return decision.actor

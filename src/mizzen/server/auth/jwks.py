@@ -33,7 +33,7 @@ MOST_KEYS = 256
 
 
 class IssuerKeys:
-    """`oidc.KeySource`. `source` is a file or an http(s) URL; if empty, the issuer's discovery document names it."""
+    """An `oidc.KeyLookup`. `source` is a file or an http(s) URL; if empty, the issuer's discovery document names it."""
 
     def __init__(self, issuer: str, source: str, clock: Callable[[], float]) -> None:
         self._issuer = issuer
@@ -67,9 +67,9 @@ class IssuerKeys:
 
         Raises Unavailable.
         """
-        asked = self._clock()
+        called = self._clock()
         async with self._lock:
-            if self._fetched >= asked:
+            if self._fetched >= called:
                 return
             if self._clock() - self._tried < patience:
                 raise self._unavailable()

@@ -15,14 +15,14 @@ from mizzen.access.jwt import Key, TrustedIssuer
 from mizzen.access.policy import Actor
 
 
-class KeySource(Protocol):
+class KeyLookup(Protocol):
     async def find(self, kid: str | None) -> Key | None:
         """Returns the public key (a JWK) with this id. Raises Unavailable if the keys cannot be fetched."""
         ...
 
 
 class OidcAuthenticator:
-    def __init__(self, trust: TrustedIssuer, keys: KeySource, now: Callable[[], datetime]) -> None:
+    def __init__(self, trust: TrustedIssuer, keys: KeyLookup, now: Callable[[], datetime]) -> None:
         self._trust = trust
         self._keys = keys
         self._now = now

@@ -6,26 +6,24 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mizzen.errors import Forbidden
+from mizzen.server.http.middleware import HttpMiddleware
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MAX_QUOTED = 100
 """The most characters of a header that a message repeats."""
 
 
-class OriginCheck:
+class OriginMiddleware(HttpMiddleware):
     """Refuses a foreign Host (DNS rebinding) or a foreign Origin (cross-site request).
 
     While the plane listens on loopback, Host must be a loopback name. An Origin must always match Host.
     """
 
     def __init__(self, app: ASGIApp, loopback: bool) -> None:
-        self.app = app
+        super().__init__(app)
         self.loopback = loopback
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
         host = ",".join(headers.getlist("host")).lower()
         if self.loopback and _without_port(host) not in LOOPBACK:

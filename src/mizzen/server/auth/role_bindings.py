@@ -45,7 +45,7 @@ class RoleBindingCache:
 
 
 def binding_of(resource: Resource) -> Binding | None:
-    """Returns what a RoleBinding grants; None if it is being deleted or not valid."""
+    """Returns the grant of a RoleBinding; None if it is being deleted or not valid."""
     if resource.deleting or _is_rejected(resource):
         return None
     try:
@@ -63,7 +63,7 @@ def binding_of(resource: Resource) -> Binding | None:
 
 
 def target_of(resource: Resource) -> Target:
-    """Returns what a RoleBinding is about: its writer must be an admin of that.
+    """Returns the target of a RoleBinding: its writer must be an admin of it.
 
     An invalid one is about the whole namespace.
     """
@@ -77,8 +77,7 @@ def target_of(resource: Resource) -> Target:
 
 def _is_rejected(resource: Resource) -> bool:
     condition = RoleBindingStatus.of(resource).condition("Accepted")
-    said = condition is not None and condition.observed_generation == resource.meta.generation
-    if said and condition is not None and condition.status == "False":
+    if condition is not None and condition.observed_generation == resource.meta.generation and not condition.true:
         return True
     context = Context(name=resource.meta.name, namespace=resource.meta.namespace)
     return bool(catalog.of(resource).examine(resource.meta.name, resource.spec, context, strict=False).faults)

@@ -1,8 +1,9 @@
-"""Builds policy targets: what a request is about, as the policy sees it."""
+"""Builds policy targets: the objects that a request is about, as the policy sees them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from mizzen.access.policy import Target
 from mizzen.errors import Invalid
@@ -38,7 +39,7 @@ def all_of(kind: str, namespace: str = "") -> Target:
 def of(resource: Resource, *, subresource: str = "") -> Target:
     """One object, stored or desired.
 
-    Only callers that may change a model may change what belongs to it, whatever names that answers to.
+    Only callers that may change a model may change the objects that belong to it, under any name that those answer to.
     """
     if resource.kind in SUBJECT_FIELD:
         return _subject_target(resource, subresource)
@@ -61,7 +62,7 @@ def of(resource: Resource, *, subresource: str = "") -> Target:
 
 
 def by_name(ref: Ref, *, subresource: str = "") -> Target:
-    """An object as far as its name tells, whether or not it exists."""
+    """An object by its name alone, so it need not exist."""
     model_name = ref.name.partition(".")[0] if ref.kind == "ModelVersion" else ref.name
     models = frozenset({model_name} if ref.kind in (*CALLABLE, "ModelVersion") else ())
     return Target(ref.namespace, ref.kind, ref.name, subresource, models, involved_kind=_involved_kind(ref))
@@ -82,9 +83,8 @@ def _involved_kind(ref: Ref) -> str:
 
 def _subject_target(resource: Resource, subresource: str) -> Target:
     """The object that a binding or a rollout is about: the same rights apply to both."""
-    target = resource.spec.get("target")
-    said = target if isinstance(target, Mapping) else {}
-    name, alias = said.get(SUBJECT_FIELD[resource.kind]), said.get("alias")
+    target = _mapping_at(resource, "target")
+    name, alias = target.get(SUBJECT_FIELD[resource.kind]), target.get("alias")
     return Target(
         resource.meta.namespace,
         resource.kind,
@@ -97,16 +97,21 @@ def _subject_target(resource: Resource, subresource: str) -> Target:
 
 def _event_target(event: Resource) -> Target:
     """Callers that may read the involved object may read its events."""
-    involved = event.spec.get("involvedObject")
-    said = involved if isinstance(involved, Mapping) else {}
-    kind, name = str(said.get("kind", "")), str(said.get("name", ""))
+    involved = _mapping_at(event, "involvedObject")
+    kind, name = str(involved.get("kind", "")), str(involved.get("name", ""))
     models = frozenset({event.meta.labels.get(MODEL_LABEL, "")} - {""})
     called = frozenset({name} if kind in CALLABLE else ()) - models
     return Target(event.meta.namespace, event.kind, event.meta.name, "", models, extra_names=called, involved_kind=kind)
 
 
+def _mapping_at(resource: Resource, field: str) -> Mapping[str, Any]:
+    """Returns the object in this field of any spec, also of an invalid one."""
+    value = resource.spec.get(field)
+    return value if isinstance(value, Mapping) else {}
+
+
 def call_targets(resource: Resource) -> tuple[Target, ...]:
-    """What this object calls: its writer lends its callers their own right to call that."""
+    """Returns the targets that this object calls: its writer lends its callers their own right to call them."""
     try:
         match resource.kind:
             case "Model":
@@ -136,7 +141,7 @@ def namespace(name: str = "") -> Target:
 
 
 def user(name: str = "") -> Target:
-    """A user, who may hold tokens, or all users."""
+    """A user, or all users."""
     return Target("", "User", name)
 
 

@@ -59,7 +59,7 @@ def new_token_id() -> str:
 
 
 def name_fault(name: object) -> str | None:
-    """Returns what is wrong with a user name, if anything. Names with ':' are for other identities, such as `oidc:`."""
+    """Returns the fault of a user name; None if it is valid. Names with ':' are other identities, such as `oidc:`."""
     if name in (None, ""):
         return "required"
     if not isinstance(name, str):

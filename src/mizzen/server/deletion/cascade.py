@@ -1,4 +1,4 @@
-"""Deletion: what may be deleted, and what is deleted with it; the same for both APIs, /apis and /model.
+"""Deletion: which objects may be deleted, and which others go with them; the same for both APIs, /apis and /model.
 
 Deleting a model deletes its versions and the records of its ended jobs. A model in use is not deleted, unless the
 deletion cascades. The caller gets a response once the model is marked; a model without any parts is gone at once:
@@ -130,7 +130,7 @@ async def finish_cascade(context: ServerContext, model: Resource) -> None:
 
 
 async def _remove_checkpoints(context: ServerContext, gone: Ref) -> None:
-    """Removes the checkpoints of a model or version that is gone. Garbage collection removes what this cannot."""
+    """Removes the checkpoints of a model or version that is gone. Garbage collection removes those that this cannot."""
     if gone.kind not in ("Model", "ModelVersion"):
         return
     model, _, version = gone.name.partition(".")
@@ -159,7 +159,7 @@ class _MarkedModels:
     """The known deleters, by uid of the model."""
 
     async def find_deleter(self, model: Resource) -> str:
-        """Returns who deleted the model: its parts are deleted in that name. Cached, to read history only once."""
+        """Returns the actor that deleted the model: its parts are deleted in that name. Reads history only once."""
         uid = model.meta.uid
         if uid not in self.deleters:
             named = {"spec.kind": model.kind, "spec.name": model.meta.name}
@@ -270,15 +270,12 @@ async def _finish(marked: _MarkedModels, model: Resource) -> bool:
 
 
 async def _related_objects(store: Store, model: Ref) -> ModelObjects:
-    found: list[ModelObjects] = []
     async with store.snapshot() as moment:
-        # As a guard, so that one trip to the store reads everything.
-        await moment.check(lambda now: found.append(model_family.gather_related(now, model)))
-    return found[0]
+        return await model_family.read_at_once(moment, lambda now: model_family.gather_related(now, model))
 
 
 def _parts_of(members: ModelObjects) -> tuple[Resource, ...]:
-    """Returns what must be deleted before the versions."""
+    """Returns the objects that must be deleted before the versions."""
     return (*members.servers, *members.jobs, *members.monitors, *members.rollouts)
 
 
@@ -297,10 +294,10 @@ async def _release(store: Store, model: Resource, by: str) -> bool:
 
 
 async def _delete_all(store: Store, resources: tuple[Resource, ...], by: str) -> bool:
-    asked = [item for item in resources if not item.deleting]
+    to_delete = [item for item in resources if not item.deleting]
     gone: list[bool] = []
-    for start in range(0, len(asked), BATCH):
-        gone += await asyncio.gather(*(_delete(store, item, by) for item in asked[start : start + BATCH]))
+    for start in range(0, len(to_delete), BATCH):
+        gone += await asyncio.gather(*(_delete(store, item, by) for item in to_delete[start : start + BATCH]))
     return gone.count(True) == len(resources)
 
 

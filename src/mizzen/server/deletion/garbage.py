@@ -1,4 +1,4 @@
-"""Garbage collection: files that no version or document references, abandoned uploads, and what training left of
+"""Garbage collection: files that no version or document references, abandoned uploads, and leftovers of training of
 deleted models (`training_retention.py`).
 
 A file is removed if nothing references it and nothing touched it for the grace time. Registering a version or saving a
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,14 +18,15 @@ from pathlib import Path
 from mizzen.blobs import digest_references
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.ingest.uploads import Uploads
-from mizzen.errors import Expired, MizzenError
-from mizzen.kinds.schema.resource import Resource
+from mizzen.errors import MizzenError
 from mizzen.server.deletion import training_retention
+from mizzen.stores.all_pages import each_at_least_once
 from mizzen.stores.store import Store
 
 log = logging.getLogger(__name__)
 
 GRACE = timedelta(days=1)
+PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,9 @@ async def collect_garbage(
     left = await _collect_training_leftovers(store, blobs, data_dir, before)
     # First list the files, then the references: a version written in between is seen, or its files were just touched.
     old = await asyncio.to_thread(lambda: {item.digest: item.size for item in blobs.stored() if item.touched < before})
-    kept = await list_referenced_digests(store, blobs) if old else frozenset()
+    used = await list_referenced_digests(store, blobs) if old else frozenset()
     gone = await asyncio.to_thread(
-        lambda: {one: size for one, size in old.items() if one not in kept and blobs.remove(one, before)}
+        lambda: {one: size for one, size in old.items() if one not in used and blobs.remove(one, before)}
     )
     uploads = await asyncio.to_thread(Uploads(blobs).collect, before)
     try:
@@ -63,7 +64,7 @@ async def _collect_training_leftovers(store: Store, blobs: FileBlobs, data_dir: 
         return 0
     present = training_retention.StoredObjects()
     for kind in training_retention.KINDS:
-        async for item in _iterate(store, kind):
+        async for item in each_at_least_once(store, kind, limit=PAGE):
             present.add(item)
     return await asyncio.to_thread(training_retention.remove, old, blobs.documents, present)
 
@@ -75,12 +76,12 @@ async def _collect_remote(store: Store, blobs: FileBlobs, before: datetime) -> d
     await asyncio.to_thread(blobs.documents.settle)
     behind = await asyncio.to_thread(lambda: {item.digest: item for item in blobs.list_behind()})
     old = {digest: item.size for digest, item in behind.items() if item.touched < before}
-    kept = await list_referenced_digests(store, blobs) if old else frozenset()
+    used = await list_referenced_digests(store, blobs) if old else frozenset()
 
     def settle() -> dict[str, int]:
         for digest in [item.digest for item in blobs.stored() if item.digest not in behind]:
             blobs.put_behind(digest)
-        return {one: size for one, size in old.items() if one not in kept and blobs.remove_behind(one)}
+        return {one: size for one, size in old.items() if one not in used and blobs.remove_behind(one)}
 
     return await asyncio.to_thread(settle)
 
@@ -113,25 +114,12 @@ async def keep_collecting(
 
 
 async def list_referenced_digests(store: Store, blobs: FileBlobs) -> frozenset[str]:
-    """Returns every digest that an object or a document references."""
+    """Returns every digest that an object or a document references.
+
+    If reading starts over, what was read still counts: that keeps too much rather than too little.
+    """
     found: set[str] = set()
     for kind in digest_references.NAMING:
-        async for item in _iterate(store, kind):
+        async for item in each_at_least_once(store, kind, limit=PAGE):
             found.update(digest_references.digests(item.spec))
     return frozenset(found) | await asyncio.to_thread(training_retention.list_referenced_digests, blobs.documents)
-
-
-async def _iterate(store: Store, kind: str) -> AsyncIterator[Resource]:
-    """Yields each object at least once."""
-    after: str | None = None
-    while True:
-        try:
-            page = await store.list(kind, limit=500, after=after)
-        except Expired:
-            after = None  # start over; what was read still counts, which keeps too much rather than too little
-            continue
-        for item in page.items:
-            yield item
-        after = page.next
-        if after is None:
-            return

@@ -82,8 +82,7 @@ async def _delete_all(store: Store, kind: str, namespace: str, actor: Actor) -> 
     left = False
     while True:
         page = await store.list(kind, where, limit=BATCH, after=after)
-        asked = [item for item in page.items if not item.deleting]
-        gone = await asyncio.gather(*(_delete(store, item, actor) for item in asked))
+        gone = await asyncio.gather(*(_delete(store, item, actor) for item in page.items if not item.deleting))
         left = left or gone.count(True) < len(page.items)
         after = page.next
         if after is None:
@@ -151,7 +150,7 @@ def _is_held(namespace: Resource) -> bool:
 
 
 async def _find_deleter(store: Store, namespace: Resource) -> str:
-    """Returns who deleted the namespace: its content is deleted in that name."""
+    """Returns the actor that deleted the namespace: its content is deleted in that name."""
     history = reversed(await store.history(namespace.ref))
     by = (entry.actor for entry in history if (entry.uid, entry.action) == (namespace.meta.uid, "deleted"))
     return next(by, namespaced_store.SYSTEM)

@@ -1,4 +1,4 @@
-"""Retention of what training leaves: documents, event files and folders that outlive their jobs.
+"""Retention of the leftovers of training: documents, event files and folders that outlive their jobs.
 
 Checkpoints and event files are removed with their version or model, logs with their model. The folder of a job is
 removed once the job is gone and its logs are in Blobs. All only after the grace time without changes. Blocking code.

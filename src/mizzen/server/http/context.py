@@ -73,7 +73,7 @@ class ServerContext:
     quota_used: Callable[[str], dict[str, int]] = lambda _: {}
     """Returns how much of its quotas a subject has used, by `day` and `month`."""
     feedback_state: StateReader = field(default_factory=lambda: StateReader(None))
-    """What graphs have learned from feedback."""
+    """The state that graphs have learned from feedback."""
     wait_for_traffic: WaitForTraffic = no_traffic
     pages: Paginator = field(default_factory=Paginator)
     body_workers: BodyWorkers = field(default_factory=BodyWorkers)
@@ -81,11 +81,11 @@ class ServerContext:
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     """Upload limits."""
     default_framework: str = ""
-    """The framework of versions that name none and whose files do not tell it."""
+    """The framework of versions that name none, and whose files do not show it."""
     capabilities: frozenset[str] = frozenset()
-    """What the engine can do: `containers`, `gpus`."""
+    """The capabilities of the engine: `containers`, `gpus`."""
     recorder: Recorder = NULL_RECORDER
-    """Records decisions that people made as events of the object."""
+    """Records decisions of users as events of the object."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the plane begins to stop: from then on new requests are refused, and streams end."""
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from contextlib import nullcontext
+
+from starlette.types import Receive, Scope, Send
 
 from mizzen.blobs import disk_room
+from mizzen.server.http.middleware import HttpMiddleware
 
 
-class AllowDeletesWhenFull:
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["method"] == "DELETE":
-            with disk_room.freeing():
-                await self.app(scope, receive, send)
-        else:
+class AllowDeletesWhenFull(HttpMiddleware):
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with disk_room.freeing() if scope["method"] == "DELETE" else nullcontext():
             await self.app(scope, receive, send)

@@ -93,7 +93,7 @@ async def answer_http_exception(request: Request, error: Exception) -> Response:
 
 
 class ErrorBoundary:
-    """Outermost middleware: it logs an unexpected error under an incident id, and tells the caller only the id."""
+    """Outermost middleware: it logs an unexpected error under an incident id. The caller gets only the id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -14,6 +14,7 @@ from mizzen.blobs.fs.content import CHUNK
 from mizzen.blobs.ingest.spool import Spool
 from mizzen.errors import BadRequest, Fault, Invalid, TooLarge
 from mizzen.kinds.schema.findings import unknown
+from mizzen.server.http.request_bodies import media_type
 
 ARCHIVE_TYPES = frozenset({
     "application/gzip", "application/x-gzip", "application/x-tar", "application/x-gtar", "application/zip",
@@ -24,10 +25,6 @@ FORM = "multipart/form-data"
 FIELD = "code"
 MOST_TEXT = 64 << 10
 MOST_FIELDS = 20
-
-
-def media_type(request: Request) -> str:
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def has_files(request: Request) -> bool:

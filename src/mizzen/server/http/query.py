@@ -1,4 +1,4 @@
-"""Strict parsing of query strings: ignoring a parameter such as `dryRun` would do what the caller did not ask for."""
+"""Strict parsing of query strings: ignoring a parameter such as `dryRun` would change what the request does."""
 
 from __future__ import annotations
 

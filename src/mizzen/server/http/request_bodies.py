@@ -1,4 +1,4 @@
-"""Request bodies: bounded, JSON or YAML by media type, and limited to what plain JSON can express."""
+"""Request bodies: bounded, JSON or YAML by media type, with values that plain JSON can express."""
 
 from __future__ import annotations
 
@@ -43,17 +43,15 @@ class PatchBody:
 
 async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str, Any]:
     """Returns the body as an object; {} for no body. Raises TooLarge, UnsupportedMediaType, BadRequest."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in JSON_TYPES | YAML_TYPES:
-        raise UnsupportedMediaType(
-            f"cannot read a body of type '{media_type}'", hint="send application/json or application/yaml"
-        )
-    as_yaml = media_type in YAML_TYPES
+    type_ = media_type(request)
+    if type_ not in JSON_TYPES | YAML_TYPES:
+        hint = "send application/json or application/yaml"
+        raise UnsupportedMediaType(f"cannot read a body of type '{type_}'", hint=hint)
+    as_yaml = type_ in YAML_TYPES
     data = await read_bytes(request, min(limit, YAML_LIMIT) if as_yaml else limit)
     if not data.strip():
         return {}
-    small = SMALL_YAML if as_yaml else SMALL
-    value = await run_in_worker(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
+    value = await _parse(request, data, as_yaml=as_yaml)
     if not isinstance(value, dict):
         raise BadRequest(f"the body must be an object, not {strict_parse.type_name(value)}")
     return value
@@ -61,22 +59,24 @@ async def read_object(request: Request, limit: int = RESOURCE_LIMIT) -> dict[str
 
 async def read_patch(request: Request, types: Collection[str]) -> PatchBody:
     """Returns a patch of one of these media types. Raises TooLarge, UnsupportedMediaType, BadRequest."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type not in types:
-        raise UnsupportedMediaType(
-            f"cannot patch with a body of type '{media_type}'", hint=f"supported: {', '.join(types)}"
-        )
-    as_yaml = media_type.endswith("+yaml")
+    type_ = media_type(request)
+    if type_ not in types:
+        hint = f"supported: {', '.join(types)}"
+        raise UnsupportedMediaType(f"cannot patch with a body of type '{type_}'", hint=hint)
     data = await read_bytes(request, RESOURCE_LIMIT)
-    if as_yaml and data.lstrip()[:1] == b"{":
-        as_yaml = False  # programs send JSON here, which is also valid YAML
+    # Programs send JSON as YAML, too, which is valid.
+    as_yaml = type_.endswith("+yaml") and data.lstrip()[:1] != b"{"
     if as_yaml and len(data) > YAML_LIMIT:
         raise TooLarge(f"the body has more than {YAML_LIMIT:,} bytes", hint=_TOO_LARGE)
     if not data.strip():
         raise BadRequest("the body is empty")
+    body = await _parse(request, data, as_yaml=as_yaml)
+    return PatchBody(type_, body, json_patch.MOST_COPIED if json_patch.copies(body) else len(data))
+
+
+async def _parse(request: Request, data: bytes, *, as_yaml: bool) -> Any:
     small = SMALL_YAML if as_yaml else SMALL
-    body = await run_in_worker(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
-    return PatchBody(media_type, body, json_patch.MOST_COPIED if json_patch.copies(body) else len(data))
+    return await run_in_worker(request, len(data), lambda: parse(data, as_yaml=as_yaml), small=small)
 
 
 async def run_in_worker(request: Request, size: int, work: Callable[[], T], *, small: int = SMALL) -> T:
@@ -99,16 +99,20 @@ def size_hint(value: Any) -> int:
     return total
 
 
-async def read_bytes(request: Request, limit: int) -> bytes:
+def media_type(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def read_bytes(request: Request, limit: int, *, hint: str = _TOO_LARGE) -> bytes:
     declared = request.headers.get("content-length", "0")
     if declared.isdecimal() and int(declared[:20]) > limit:
-        raise TooLarge(f"the body has {declared[:20]} bytes; the limit is {limit:,}", hint=_TOO_LARGE)
+        raise TooLarge(f"the body has {declared[:20]} bytes; the limit is {limit:,}", hint=hint)
     chunks, size = [], 0
     try:
         async for chunk in request.stream():
             size += len(chunk)
             if size > limit:
-                raise TooLarge(f"the body has more than {limit:,} bytes", hint=_TOO_LARGE)
+                raise TooLarge(f"the body has more than {limit:,} bytes", hint=hint)
             chunks.append(chunk)
     except ClientDisconnect as error:
         raise BadRequest("the connection closed before the whole body arrived") from error

@@ -45,7 +45,7 @@ async def until_stopped(
             waiting = None  # stopping must not interrupt the consumer of the item
             yield item
     finally:
-        await _cancel(stopper)
+        await cancel(stopper)
         await _close(source)
 
 
@@ -71,7 +71,7 @@ async def run_while_connected(request: Request, work: Coroutine[Any, Any, T]) ->
             return task.result()
         raise Unavailable("the plane is stopping; it continues this work after its next start")
     finally:
-        await _cancel(task, *ends)
+        await cancel(task, *ends)
 
 
 async def _wait_disconnect(request: Request) -> None:
@@ -84,7 +84,8 @@ async def _close(source: AsyncIterator[T]) -> None:
         await source.aclose()
 
 
-async def _cancel(*futures: asyncio.Future[Any] | None) -> None:
+async def cancel(*futures: asyncio.Future[Any] | None) -> None:
+    """Cancels these and waits until they have ended; ignores their results."""
     tasks = [future for future in futures if future is not None]
     for task in tasks:
         task.cancel()

@@ -7,21 +7,19 @@ predict, are also valid here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from mizzen.access import policy
-from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb, Verdict
-from mizzen.errors import NotFound
+from mizzen.access.policy import ANONYMOUS, VERBS, Target, Verb, Verdict
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.resource import API_GROUP, Ref
+from mizzen.reconcile.controller import find
 from mizzen.server.auth import targets
-from mizzen.server.auth.authorization import PUBLIC
-from mizzen.server.http.context import ServerContext
+from mizzen.server.auth.authorization import PUBLIC, CallerPolicy
 from mizzen.server.kubernetes import discovery
+from mizzen.server.kubernetes.discovery import READ_VERBS
+from mizzen.stores.store import Store
 
-READ_VERBS = ("get", "list", "watch")
 WRITE_VERBS = ("create", "update", "patch", "delete", "deletecollection")
 ANY = "*"
 ADMIN_KINDS = frozenset({"RoleBinding", "Namespace"})
@@ -42,7 +40,7 @@ _REVIEWS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ResourceAttributes:
-    """What a caller asks to do, and with which objects. An empty field means all of them."""
+    """An action, and the objects that it is about. An empty field means all of them."""
 
     verb: str
     group: str = ""
@@ -56,16 +54,15 @@ class ResourceAttributes:
 class AccessReviewer:
     """Decides what one caller may do, from their identity and role bindings."""
 
-    context: ServerContext
-    actor: Actor
-    bindings: Sequence[Binding]
+    store: Store
+    caller: CallerPolicy
 
     async def review(self, attributes: ResourceAttributes) -> Verdict:
         if (attributes.group, attributes.resource) in _REVIEWS:
             return self._review_self_subject(attributes)
         kinds = kinds_of(attributes.group, attributes.resource)
         if not kinds:
-            return Verdict(False, f"this server has no resource '{_resource_name(attributes)}' here")
+            return Verdict(False, f"this server has no resource '{_resource_name(attributes)}'")
         verdict = Verdict(False, "")
         for kind in kinds:
             verdict = await self._review_kind(attributes, kind, alone=attributes.resource != ANY)
@@ -79,19 +76,15 @@ class AccessReviewer:
             return Verdict(True, "allowed for everyone")
         known = any(path == root or path.startswith(f"{root}/") for root in DISCOVERY_PATHS)
         if known and verb in ("get", "head"):
-            return self.decide("read", targets.PLANE)
-        return self.decide("admin", targets.PLANE)
-
-    def decide(self, verb: Verb, target: Target, named: Target | None = None) -> Verdict:
-        anonymous = self.context.anonymous
-        return policy.authorize(self.actor, verb, target, self.bindings, anonymous=anonymous, named=named)
+            return self.caller.decide("read", targets.PLANE)
+        return self.caller.decide("admin", targets.PLANE)
 
     def list_verbs(self, kind: Kind, target: Target) -> tuple[str, ...]:
         """The verbs that the caller may use on this target, in the customary order."""
         writing = () if kind.internal else WRITE_VERBS
         calling = ("predict",) if kind.name in targets.CALLABLE else ()
-        wanted = ((asked, _policy_verb(asked, kind, "")) for asked in (*READ_VERBS, *writing, *calling))
-        return tuple(asked for asked, verb in wanted if verb is not None and self.decide(verb, target).allowed)
+        verbs = ((name, _policy_verb(name, kind, "")) for name in (*READ_VERBS, *writing, *calling))
+        return tuple(name for name, verb in verbs if verb is not None and self.caller.decide(verb, target).allowed)
 
     async def _review_kind(self, attributes: ResourceAttributes, kind: Kind, *, alone: bool) -> Verdict:
         """`alone`: the review is about this kind, not about all kinds."""
@@ -107,41 +100,36 @@ class AccessReviewer:
         if kind.name == "Namespace":
             return self._review_namespaces(attributes, verb)
         if attributes.name:
-            return await self._review_object(
-                Ref(kind.name, attributes.name, attributes.namespace), attributes, verb, part
-            )
-        target = Target(attributes.namespace, kind.name, "", part)
-        return self._review_some(verb, target) if attributes.verb in ("list", "watch") else self.decide(verb, target)
+            ref = Ref(kind.name, attributes.name, attributes.namespace)
+            return await self._review_object(ref, attributes, verb, part)
+        return self._review_all(attributes, verb, Target(attributes.namespace, kind.name, "", part))
 
     async def _review_object(self, ref: Ref, attributes: ResourceAttributes, verb: Verb, part: str) -> Verdict:
         """Decide as for the real request: the owner counts, and objects that the caller may not read stay hidden."""
         named = targets.by_name(ref, subresource=part)
         if attributes.verb == "create":
-            return self.decide(verb, named)
-        try:
-            found = targets.of(await self.context.store.get(ref), subresource=part)
-        except NotFound:
-            found = named
-        return self.decide(verb, found, named)
+            return self.caller.decide(verb, named)
+        found = await find(self.store, ref)
+        target = named if found is None else targets.of(found, subresource=part)
+        return self.caller.decide(verb, target, named)
 
     def _review_namespaces(self, attributes: ResourceAttributes, verb: Verb) -> Verdict:
-        if not attributes.name and attributes.verb in ("list", "watch"):
-            return self._review_some(verb, targets.namespace())
-        return self.decide(verb, targets.namespace(attributes.name))
+        if attributes.name:
+            return self.caller.decide(verb, targets.namespace(attributes.name))
+        return self._review_all(attributes, verb, targets.namespace())
 
-    def _review_some(self, verb: Verb, target: Target) -> Verdict:
+    def _review_all(self, attributes: ResourceAttributes, verb: Verb, target: Target) -> Verdict:
         """Lists and watches hold only what the caller may read, so rights to any object are enough."""
-        reach = policy.resolve_scope(
-            self.actor, verb, target.namespace, target.kind, self.bindings,
-            anonymous=self.context.anonymous, subresource=target.subresource,
-        )  # fmt: skip
-        return Verdict(True, reach.reason) if reach.has_any else self.decide(verb, target)
+        scope = self.caller.scope(verb, target)
+        if attributes.verb in ("list", "watch") and scope.has_any:
+            return Verdict(True, scope.reason)
+        return self.caller.decide(verb, target)
 
     def _review_self_subject(self, attributes: ResourceAttributes) -> Verdict:
         if attributes.verb != "create":
             return Verdict(False, f"reviews support only the verb create, not '{attributes.verb}'")
-        who = "every user of this machine" if self.actor == ANONYMOUS else self.actor.name
-        return Verdict(True, f"{who} may ask about their own rights")
+        name = "every user of this machine" if self.caller.actor == ANONYMOUS else self.caller.actor.name
+        return Verdict(True, f"{name} may ask about their own rights")
 
 
 def kinds_of(group: str, resource: str) -> tuple[Kind, ...]:

@@ -1,4 +1,4 @@
-"""`kubectl auth`: who am I, may I do this, what may I do. Callers may ask only about themselves.
+"""`kubectl auth`: the caller's identity and rights. Callers may ask only about themselves.
 
 A negative answer is not a denied request: the caller tried nothing, so the audit log gets no entry.
 """
@@ -31,7 +31,7 @@ RESOURCE_FIELDS = (
     "namespace", "verb", "group", "version", "resource", "subresource", "name", "fieldSelector", "labelSelector",
 )  # fmt: skip
 SELECTOR_FIELDS = ("fieldSelector", "labelSelector")
-"""These only narrow a request; a caller who may access all objects may access some of them."""
+"""These only narrow a request; a caller that may access all objects may access some of them."""
 PATH_FIELDS = ("path", "verb")
 INCOMPLETE_REASON = "rights to a model also cover the objects that belong to it; ask about those by name"
 
@@ -45,14 +45,14 @@ def routes() -> list[Route]:
 
 
 async def review_access(request: Request) -> Response:
-    """SelfSubjectAccessReview: may I do this?"""
+    """SelfSubjectAccessReview: whether the caller may do this."""
     reviewer = _reviewer_of(request)
     body = await _read_review(request, AUTHORIZATION, "SelfSubjectAccessReview")
     spec = _read_object(body, "spec", ("resourceAttributes", "nonResourceAttributes"))
-    given = [name for name in spec if spec[name] is not None]
-    if len(given) != 1:
+    present = [name for name in spec if spec[name] is not None]
+    if len(present) != 1:
         raise Invalid.of("the review", (Fault("spec", "needs one of resourceAttributes and nonResourceAttributes"),))
-    if given == ["nonResourceAttributes"]:
+    if present == ["nonResourceAttributes"]:
         attributes = _read_strings(spec, "nonResourceAttributes", PATH_FIELDS)
         verdict = reviewer.review_path(attributes.get("path", ""), attributes.get("verb", ""))
     else:
@@ -64,7 +64,7 @@ async def review_access(request: Request) -> Response:
 
 
 async def review_rules(request: Request) -> Response:
-    """SelfSubjectRulesReview: what may I do in a namespace?"""
+    """SelfSubjectRulesReview: the rights of the caller in a namespace."""
     reviewer = _reviewer_of(request)
     body = await _read_review(request, AUTHORIZATION, "SelfSubjectRulesReview")
     spec = _read_object(body, "spec", ("namespace",))
@@ -86,8 +86,8 @@ async def review_rules(request: Request) -> Response:
 
 
 async def review_identity(request: Request) -> Response:
-    """SelfSubjectReview: who am I?"""
-    actor = _reviewer_of(request).actor
+    """SelfSubjectReview: the identity of the caller."""
+    actor = _reviewer_of(request).caller.actor
     body = await _read_review(request, AUTHENTICATION, "SelfSubjectReview")
     extra = {"extra": {f"{API_GROUP}/admin": ["true"]}} if actor.admin else {}
     info = {"username": actor.name, "groups": sorted(actor.groups), **extra}
@@ -100,7 +100,7 @@ def _reviewer_of(request: Request) -> AccessReviewer:
     query = Query(request, *QUERY)
     query.dry_run()  # nothing is written here, but the value must be valid
     field_validation.strictness_of(query)
-    return AccessReviewer(context_of(request), actor, request.state.bindings)
+    return AccessReviewer(context_of(request).store, authorization.policy_of(request))
 
 
 async def _read_review(request: Request, version: str, kind: str) -> dict[str, Any]:
@@ -129,11 +129,9 @@ def _read_object(body: Mapping[str, Any], name: str, known: tuple[str, ...]) -> 
 
 def _read_strings(body: Mapping[str, Any], name: str, known: tuple[str, ...]) -> dict[str, str]:
     part = _read_object(body, name, known)
-    faults = tuple(
-        Fault(f"{name}.{key}", "must be a text")
-        for key, value in part.items()
-        if key not in SELECTOR_FIELDS and not isinstance(value, str | None)
-    )
+    checked = {key: value for key, value in part.items() if key not in SELECTOR_FIELDS}
+    wrong = [key for key, value in checked.items() if not isinstance(value, str | None)]
+    faults = tuple(Fault(f"{name}.{key}", "must be a text") for key in wrong)
     if faults:
         raise Invalid.of("the review", faults)
     return {key: value for key, value in part.items() if isinstance(value, str)}
@@ -147,7 +145,7 @@ def _respond(body: Mapping[str, Any], version: str, spec: Mapping[str, Any] | No
 
 def _kind_rules(reviewer: AccessReviewer, namespace: str) -> Iterator[dict[str, Any]]:
     """Rules for every object of a kind; kinds with equal rights share a rule."""
-    if reviewer.actor.admin:
+    if reviewer.caller.actor.admin:
         yield _rule((ANY,), (ANY,), (ANY,))
         return
     for group, kinds in ((API_GROUP, catalog.KINDS), ("", catalog.CORE)):
@@ -169,18 +167,18 @@ def _model_rules(reviewer: AccessReviewer, namespace: str, models: list[str]) ->
 
 def _bound_models(reviewer: AccessReviewer, namespace: str) -> list[str]:
     """The models that the caller has rights to by name."""
-    own = (binding for binding in reviewer.bindings if names_actor(binding, reviewer.actor))
+    own = (binding for binding in reviewer.caller.bindings if names_actor(binding, reviewer.caller.actor))
     return sorted({binding.model for binding in own if binding.namespace == namespace and binding.model})
 
 
 def _self_review_rules(reviewer: AccessReviewer) -> Iterator[dict[str, Any]]:
-    if not reviewer.actor.admin:
+    if not reviewer.caller.actor.admin:
         yield _rule(("create",), ("authorization.k8s.io",), ("selfsubjectaccessreviews", "selfsubjectrulesreviews"))
         yield _rule(("create",), ("authentication.k8s.io",), ("selfsubjectreviews",))
 
 
 def _path_rules(reviewer: AccessReviewer) -> Iterator[dict[str, Any]]:
-    if reviewer.actor.admin:
+    if reviewer.caller.actor.admin:
         yield {"verbs": [ANY], "nonResourceURLs": [ANY]}
         return
     yield {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz"]}

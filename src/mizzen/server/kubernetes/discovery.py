@@ -16,6 +16,7 @@ from starlette.routing import Route
 from mizzen import __version__
 from mizzen.kinds import catalog
 from mizzen.kinds.catalog import Kind
+from mizzen.kinds.events_and_namespaces import CORE_VERSION
 from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.query import Query
@@ -28,7 +29,6 @@ WRITE_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", *WRITE_VERBS[2:])
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 
-CORE_VERSION = "v1"
 AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
 DEFINITIONS = "apiextensions.k8s.io/v1"
 SCALABLE_KINDS = frozenset({"InferenceModel"})
@@ -114,32 +114,21 @@ def _resource(
     }  # fmt: skip
 
 
+def _cluster_resource(kind: str, verbs: Iterable[str]) -> dict[str, Any]:
+    """One that belongs to no namespace."""
+    return _resource(f"{kind.lower()}s", kind, verbs, singular=kind.lower(), namespaced=False)
+
+
 CORE = (
-    _resource("namespaces", "Namespace", WRITE_VERBS, singular="namespace", namespaced=False) | {"shortNames": ["ns"]},
+    _cluster_resource("Namespace", WRITE_VERBS) | {"shortNames": ["ns"]},
     _resource("events", "Event", READ_VERBS, singular="event") | {"shortNames": ["ev"]},
 )
 GROUPS: dict[str, tuple[dict[str, Any], ...]] = {
     API_VERSION: tuple(resource for kind in catalog.KINDS for resource in resources_of(kind)),
-    AUTHORIZATION: (
-        _resource(
-            "selfsubjectaccessreviews", "SelfSubjectAccessReview", ("create",),
-            singular="selfsubjectaccessreview", namespaced=False,
-        ),
-        _resource(
-            "selfsubjectrulesreviews", "SelfSubjectRulesReview", ("create",),
-            singular="selfsubjectrulesreview", namespaced=False,
-        ),
+    AUTHORIZATION: tuple(
+        _cluster_resource(kind, ("create",)) for kind in ("SelfSubjectAccessReview", "SelfSubjectRulesReview")
     ),
-    AUTHENTICATION: (
-        _resource(
-            "selfsubjectreviews", "SelfSubjectReview", ("create",), singular="selfsubjectreview", namespaced=False
-        ),
-    ),
-    DEFINITIONS: (
-        _resource(
-            "customresourcedefinitions", "CustomResourceDefinition", READ_VERBS,
-            singular="customresourcedefinition", namespaced=False,
-        ) | {"shortNames": ["crd", "crds"]},
-    ),
-}  # fmt: skip
+    AUTHENTICATION: (_cluster_resource("SelfSubjectReview", ("create",)),),
+    DEFINITIONS: (_cluster_resource("CustomResourceDefinition", READ_VERBS) | {"shortNames": ["crd", "crds"]},),
+}
 """Resources by group and version. The core group has no name; `CORE` lists its resources."""

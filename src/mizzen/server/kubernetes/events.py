@@ -1,6 +1,6 @@
 """Events of objects, for `kubectl events` and `kubectl describe`.
 
-They are read-only here: `controllers/events.py` writes them. Callers who may read an object may read its Events; the
+They are read-only here: `controllers/events.py` writes them. Callers that may read an object may read its Events; the
 API does not reveal the existence of any others.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import BadRequest
@@ -20,8 +20,7 @@ from mizzen.kinds.schema.resource import Ref
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import until_stopped
-from mizzen.server.resources import representation, request_path, watch
+from mizzen.server.resources import representation, request_path
 from mizzen.server.resources import routes as resources_routes
 from mizzen.stores import name_errors
 from mizzen.stores.store import Where
@@ -49,24 +48,17 @@ async def list_or_watch(request: Request) -> Response:
     namespace = request_path.namespace_of(request)
     visible = authorization.require_any(request, "read", targets.all_of(KIND.name, namespace))
     query = Query(request, *resources_routes.LISTING)
-    context, form = context_of(request), representation.negotiate(request, KIND, query)
     fields = {_to_stored_path(path): value for path, value in query.fields().items()}
     unlike = frozenset((_to_stored_path(path), value) for path, value in query.excluded_fields())
     where = Where(namespace=namespace or None, labels=query.selector(), fields=fields, unlike=unlike)
-    limit, token, begin = query.limit(resources_routes.MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
-    if begin is None:
-        listing = await context.pages.list_page(context.store, KIND.name, where, visible, limit=limit, token=token)
-        return await form.list_response(listing, KIND, lambda item: to_wire(item.wire()), CORE_VERSION)
-    lines = watch.stream_lines(context.store, KIND.name, where, begin, visible, forms=form.watch_forms(to_wire))
-    return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
+    return await representation.list_or_watch(request, KIND, query, where, visible, wire=to_wire, version=CORE_VERSION)
 
 
 async def read(request: Request) -> Response:
     namespace, name = request_path.namespace_of(request), request.path_params["name"]
     visible = authorization.require_any(request, "read", targets.all_of(KIND.name, namespace))
-    form = representation.negotiate(
-        request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
-    )
+    query = Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
+    form = representation.negotiate(request, KIND, query)
     ref = Ref(KIND.name, name, namespace)
     event = await context_of(request).store.get(ref)
     if not visible(event):

@@ -12,14 +12,13 @@ from functools import partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.errors import AlreadyExists, BadRequest, Conflict, Forbidden, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.events_and_namespaces import CORE_VERSION
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, DEFAULT_NAMESPACE, Resource, format_time
-from mizzen.patches import json_patch, merge_patch
 from mizzen.patches.managed_fields import Manager
 from mizzen.server.admission import create_guards, field_managers, field_validation, namespaced_store
 from mizzen.server.auth import authorization, targets
@@ -27,9 +26,8 @@ from mizzen.server.http import warning_headers
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import RESOURCE_LIMIT, PatchBody, read_patch, run_in_worker, size_hint
-from mizzen.server.http.streaming import until_stopped
 from mizzen.server.kubernetes import namespace_wire, protobuf, strategic_merge
-from mizzen.server.resources import representation, watch, write
+from mizzen.server.resources import representation, write
 from mizzen.server.resources import routes as resources_routes
 from mizzen.server.resources.delete_options import DeleteOptions
 from mizzen.stores.store import Where
@@ -59,30 +57,20 @@ def routes() -> list[Route]:
 async def list_or_watch(request: Request) -> Response:
     visible = authorization.require_any(request, "read", targets.namespace())
     query = Query(request, *resources_routes.LISTING)
-    context, form = context_of(request), representation.negotiate(request, KIND, query)
-    where = Where(labels=query.selector(), fields=query.fields(), unlike=query.excluded_fields())
-    limit, token, begin = query.limit(resources_routes.MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
-    if begin is None:
-        listing = await context.pages.list_page(context.store, KIND.name, where, visible, limit=limit, token=token)
-        return await form.list_response(listing, KIND, lambda item: namespace_wire.to_wire(item.wire()), CORE_VERSION)
-    lines = watch.stream_lines(
-        context.store, KIND.name, where, begin, visible, forms=form.watch_forms(namespace_wire.to_wire)
-    )
-    return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
+    where, wire = resources_routes.select(query), namespace_wire.to_wire
+    return await representation.list_or_watch(request, KIND, query, where, visible, wire=wire, version=CORE_VERSION)
 
 
 async def read(request: Request) -> Response:
-    form = representation.negotiate(
-        request, KIND, Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
-    )
+    query = Query(request, "includeObject", "resourceVersion", "pretty", "timeout")
+    form = representation.negotiate(request, KIND, query)
     authorization.require(request, "read", targets.namespace(_name(request)))
     found = await context_of(request).store.get(namespaced_store.ref_of(_name(request)))
     body = namespace_wire.to_wire(found.wire())
     if found.meta.deleted is not None:
         # Computed on demand, for clients that ask why the deletion takes so long; it is stored nowhere.
-        body["status"] |= namespace_wire.render_remaining(
-            await _list_remaining(request), format_time(found.meta.deleted)
-        )
+        left = await _list_remaining(request)
+        body["status"] |= namespace_wire.render_remaining(left, format_time(found.meta.deleted))
     return JSONResponse(form.render(body))
 
 
@@ -108,15 +96,12 @@ async def patch(request: Request) -> Response:
         return await _apply(request, sent, query)
     if query.text("force"):
         raise BadRequest("force is valid only for an apply")
-    kinds = {
-        write.MERGE: merge_patch.merge,
-        write.JSON: json_patch.apply_patch,
-        strategic_merge.MEDIA_TYPE: strategic_merge.merge,
-    }
-    make = kinds[sent.media_type]
-    return await _update(
-        request, lambda old: (make(namespace_wire.to_wire(old.wire()), sent.body), None), query, sent.size
-    )
+    make = strategic_merge.merge if sent.media_type == strategic_merge.MEDIA_TYPE else write.patcher_of(sent)
+
+    def change(old: Resource) -> tuple[Any, None]:
+        return make(namespace_wire.to_wire(old.wire()), sent.body), None
+
+    return await _update(request, change, query, sent.size)
 
 
 async def delete(request: Request) -> Response:
@@ -135,12 +120,7 @@ async def delete(request: Request) -> Response:
 
 
 async def _apply(request: Request, sent: PatchBody, query: Query) -> Response:
-    manager = query.text("fieldManager")
-    if not manager:
-        raise BadRequest(
-            "an apply needs fieldManager: the owner of the applied fields", hint="?fieldManager=<your tool>"
-        )
-    by, force, now = field_managers.manager_name(request, manager), query.flag("force"), context_of(request).now
+    by, force, now = field_managers.apply_manager(request, query), query.flag("force"), context_of(request).now
     document = namespace_wire.to_apply_document(sent.body, _name(request))
 
     def change(old: Resource | None) -> tuple[Any, tuple[Manager, ...]]:
@@ -168,21 +148,15 @@ async def _create(request: Request, body: Any, owners: tuple[Manager, ...] | Non
     draft = await run_in_worker(request, size_hint(body), partial(namespace_wire.decode, body, strictness, path_says))
     annotations = {**draft.meta.annotations, ACTOR_ANNOTATION: actor.name}
     new = replace(draft.resource, meta=replace(draft.meta, annotations=annotations))
-    new = (
-        field_managers.record_update(None, new, by, context.now())
-        if owners is None
-        else field_managers.with_managers(new, owners)
-    )
+    new = field_managers.record(None, new, owners, by, context.now())
     new = namespaced_store.build_namespace(new.meta.name, new.meta)
     if query.dry_run():
         await write.check_guard(context, create_guards.require_absent(new.ref))
         stored = new
     else:
         stored = await context.store.create(new, actor.name)
-    answer = JSONResponse(
-        form.render(namespace_wire.to_wire(stored.wire())), 201, headers={"Location": f"{ROOT}/{stored.meta.name}"}
-    )
-    return warning_headers.attach(answer, draft.warnings)
+    body, location = form.render(namespace_wire.to_wire(stored.wire())), f"{ROOT}/{stored.meta.name}"
+    return warning_headers.attach(JSONResponse(body, 201, headers={"Location": location}), draft.warnings)
 
 
 async def _update(request: Request, change: Change, query: Query, size: int = 0) -> Response:
@@ -193,13 +167,10 @@ async def _update(request: Request, change: Change, query: Query, size: int = 0)
         old = await context.store.get(namespaced_store.ref_of(name))
         body, owners = await run_in_worker(request, size + size_hint(old.meta.annotations), partial(change, old))
         draft = await run_in_worker(request, size_hint(body), partial(namespace_wire.decode, body, strictness, name))
-        _refuse_stale(draft.meta.resource_version, draft.meta.uid, old)
+        write.refuse_stale(draft.meta.resource_version, draft.meta.uid, old)
         before = namespace_wire.without_server_fields(old)
         new = namespace_wire.merge_draft(before, draft, actor.name)
-        new = (
-            field_managers.record_update(before, new, by, context.now()) if owners is None
-            else field_managers.with_managers(new, owners)
-        )  # fmt: skip
+        new = field_managers.record(before, new, owners, by, context.now())
         new = namespace_wire.with_server_fields(new, old)
         if not query.dry_run():
             try:
@@ -216,22 +187,12 @@ async def _list_remaining(request: Request) -> list[Resource]:
     where = Where(namespace=_name(request))
     async with context_of(request).store.snapshot() as moment:
         pages = [await moment.list(kind, where, limit=MOST_COUNTED) for kind in namespaced_store.NAMESPACED_KINDS]
-    return [
-        item for page in pages for item in page.items if authorization.is_allowed(request, "read", targets.of(item))
-    ]
+    items = (item for page in pages for item in page.items)
+    return [item for item in items if authorization.is_allowed(request, "read", targets.of(item))]
 
 
 def _adds_finalizer(old: Resource, new: Resource) -> bool:
     return not set(new.meta.finalizers) <= set(old.meta.finalizers)
-
-
-def _refuse_stale(version: str, uid: str, old: Resource) -> None:
-    if version not in ("", old.meta.resource_version):
-        raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
-    if uid not in ("", old.meta.uid):
-        raise Conflict(
-            f"{old.ref} is not the object that was read: it was deleted and created again", hint="read it again"
-        )
 
 
 def _name(request: Request) -> str:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from mizzen import protobuf_wire
 from mizzen.errors import BadRequest
 from mizzen.protobuf_wire import BYTES, Malformed
-from mizzen.server.http.request_bodies import read_bytes, read_object
+from mizzen.server.http.request_bodies import media_type, read_bytes, read_object
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\0"
@@ -43,7 +43,7 @@ FieldType: TypeAlias = MessageDescriptor | Literal["text", "bytes", "string map"
 
 async def read_body(request: Request, limit: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """The body as an object, from protobuf or as in `read_object`. TooLarge, UnsupportedMediaType, BadRequest."""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
+    if media_type(request) != MEDIA_TYPE:
         return await read_object(request, limit)
     return decode(await read_bytes(request, limit))
 
@@ -108,7 +108,7 @@ def _add_field(found: dict[str, Any], known: FieldDescriptor, value: memoryview,
 def _iter_fields(data: bytes | memoryview, of: str) -> Iterator[tuple[int, int, int | memoryview]]:
     """Number, wire type and value of each field, in order. Raises BadRequest."""
     try:
-        yield from protobuf_wire.iter_fields(data)
+        yield from protobuf_wire.iter_fields(data, read=protobuf_wire.read_exact_varint)
     except Malformed as error:
         raise BadRequest(f"{of}: {error}") from error
 
@@ -120,9 +120,13 @@ def _decode_text(value: memoryview, at: str) -> str:
         raise BadRequest(f"{at} is not valid UTF-8") from error
 
 
+def _fields(names: Mapping[int, str], type_: FieldType, *, repeated: bool = False) -> dict[int, FieldDescriptor]:
+    return {number: FieldDescriptor(name, type_, repeated) for number, name in names.items()}
+
+
 def _string_message(name: str, *names: str) -> MessageDescriptor:
     """A message of string fields only, numbered in order."""
-    return MessageDescriptor(name, {number: FieldDescriptor(each, "text") for number, each in enumerate(names, 1)})
+    return MessageDescriptor(name, _fields(dict(enumerate(names, 1)), "text"))
 
 
 def _object_message(kind: str, spec: MessageDescriptor | None, status: int) -> MessageDescriptor:
@@ -136,61 +140,39 @@ UNKNOWN = MessageDescriptor(
     {
         1: FieldDescriptor("typeMeta", _string_message("typeMeta", "apiVersion", "kind")),
         2: FieldDescriptor("raw", "bytes"),
-        3: FieldDescriptor("contentEncoding", "text"),
-        4: FieldDescriptor("contentType", "text"),
+        **_fields({3: "contentEncoding", 4: "contentType"}, "text"),
     },
 )
 OBJECT_META = MessageDescriptor(
     "metadata",
     {
-        1: FieldDescriptor("name", "text"),
-        2: FieldDescriptor("generateName", "text"),
-        3: FieldDescriptor("namespace", "text"),
-        4: FieldDescriptor("selfLink", "text"),
-        5: FieldDescriptor("uid", "text"),
-        6: FieldDescriptor("resourceVersion", "text"),
-        7: FieldDescriptor("generation", "ignored"),
-        8: FieldDescriptor("creationTimestamp", "ignored"),
-        9: FieldDescriptor("deletionTimestamp", "ignored"),
-        10: FieldDescriptor("deletionGracePeriodSeconds", "ignored"),
-        11: FieldDescriptor("labels", "string map"),
-        12: FieldDescriptor("annotations", "string map"),
-        13: FieldDescriptor("ownerReferences", "ignored"),
-        14: FieldDescriptor("finalizers", "text", repeated=True),
-        15: FieldDescriptor("clusterName", "ignored"),
-        17: FieldDescriptor("managedFields", "ignored"),
+        **_fields(
+            {1: "name", 2: "generateName", 3: "namespace", 4: "selfLink", 5: "uid", 6: "resourceVersion"}, "text"
+        ),
+        **_fields({7: "generation", 8: "creationTimestamp", 9: "deletionTimestamp"}, "ignored"),
+        **_fields({10: "deletionGracePeriodSeconds", 13: "ownerReferences"}, "ignored"),
+        **_fields({15: "clusterName", 17: "managedFields"}, "ignored"),
+        **_fields({11: "labels", 12: "annotations"}, "string map"),
+        **_fields({14: "finalizers"}, "text", repeated=True),
     },
 )
 
 REQUIREMENT = MessageDescriptor(
-    "requirement",
-    {
-        1: FieldDescriptor("key", "text"),
-        2: FieldDescriptor("operator", "text"),
-        3: FieldDescriptor("values", "text", repeated=True),
-    },
+    "requirement", {**_fields({1: "key", 2: "operator"}, "text"), **_fields({3: "values"}, "text", repeated=True)}
 )
 SELECTOR = MessageDescriptor(
-    "selector",
-    {1: FieldDescriptor("rawSelector", "text"), 2: FieldDescriptor("requirements", REQUIREMENT, repeated=True)},
+    "selector", {**_fields({1: "rawSelector"}, "text"), **_fields({2: "requirements"}, REQUIREMENT, repeated=True)}
 )
 RESOURCE = _string_message(
     "resourceAttributes", "namespace", "verb", "group", "version", "resource", "subresource", "name"
 )
+SELECTED_RESOURCE = MessageDescriptor(
+    RESOURCE.name, {**RESOURCE.fields, **_fields({8: "fieldSelector", 9: "labelSelector"}, SELECTOR)}
+)
 ACCESS = MessageDescriptor(
     "spec",
     {
-        1: FieldDescriptor(
-            "resourceAttributes",
-            MessageDescriptor(
-                RESOURCE.name,
-                {
-                    **RESOURCE.fields,
-                    8: FieldDescriptor("fieldSelector", SELECTOR),
-                    9: FieldDescriptor("labelSelector", SELECTOR),
-                },
-            ),
-        ),
+        1: FieldDescriptor("resourceAttributes", SELECTED_RESOURCE),
         2: FieldDescriptor("nonResourceAttributes", _string_message("nonResourceAttributes", "path", "verb")),
     },
 )

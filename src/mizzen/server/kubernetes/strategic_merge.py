@@ -18,7 +18,7 @@ DELETE, ORDER = "$deleteFromPrimitiveList/finalizers", "$setElementOrder/finaliz
 
 
 def merge(document: Mapping[str, Any], patch: Any) -> Any:
-    """The patched document. Raises BadRequest for what is not supported for a Namespace."""
+    """The patched document. Raises BadRequest for directives that a Namespace does not support."""
     if not isinstance(patch, Mapping):
         raise BadRequest("a strategic merge patch must be an object")
     metadata = patch.get("metadata")

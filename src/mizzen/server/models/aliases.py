@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -12,13 +11,12 @@ from starlette.routing import Route
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Fault, Invalid, NotFound
 from mizzen.kinds.schema.findings import suggestion
-from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Resource
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text.versions import check_alias
 from mizzen.reconcile.recorder import EventNote
 from mizzen.server.admission import create_guards, field_managers, model_family
 from mizzen.server.auth import authorization, targets
-from mizzen.server.http.context import ServerContext, context_of
-from mizzen.server.http.query import Query
+from mizzen.server.http.context import ServerContext
 from mizzen.server.http.request_bodies import read_object
 from mizzen.server.models import suggestions, views
 from mizzen.server.models.routes import read_force, read_version
@@ -34,16 +32,15 @@ def routes() -> list[Route]:
 
 async def set_alias(request: Request) -> Response:
     """Create an alias or move it to another version. Requests go there as soon as a server of that version is ready."""
-    ref = views.model_at(request, Query(request, "namespace"))
     alias = request.path_params["alias"]
-    actor = authorization.require(request, "write", targets.model(ref, alias=alias))
+    ref, actor, context = views.authorize(request, "write", alias=alias)
     body = await read_object(request)
     try:
         check_alias(alias)
     except ValueError as error:
         raise Invalid.of("the alias", (Fault("alias", str(error)),)) from error
     version = read_version(body)
-    context, guard = context_of(request), create_guards.require_aliasable(ref, alias, version, force=read_force(body))
+    guard = create_guards.require_aliasable(ref, alias, version, force=read_force(body))
     while True:
         async with context.store.snapshot() as moment:
             try:
@@ -65,10 +62,8 @@ async def set_alias(request: Request) -> Response:
 
 
 async def remove_alias(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
     alias = request.path_params["alias"]
-    actor = authorization.require(request, "write", targets.model(ref, alias=alias))
-    context = context_of(request)
+    ref, actor, context = views.authorize(request, "write", alias=alias)
     while True:
         model = await context.store.get(ref)
         model_family.refuse_deleting(model)
@@ -104,12 +99,7 @@ async def _write_aliases(
 ) -> Resource:
     """Write them as an ordinary spec change, so that history records it with its actor."""
     spec = {name: value for name, value in model.spec.items() if name != "aliases"}
-    signed = {**model.meta.annotations, ACTOR_ANNOTATION: actor.name}
-    changed = replace(
-        model,
-        meta=replace(model.meta, annotations=signed),
-        spec={**spec, "aliases": dict(aliases)} if aliases else spec,
-    )
-    return await context.store.update(
-        field_managers.record_plane_update(model, changed, context.now()), actor.name, guard=guard
-    )
+    if aliases:
+        spec["aliases"] = dict(aliases)
+    new = field_managers.change_spec(model, spec, actor.name, context.now())
+    return await context.store.update(new, actor.name, guard=guard)

@@ -1,4 +1,4 @@
-"""Chooses what a new server serves: the requested checkpoint, else the newest, else the version's own files."""
+"""Chooses the files that a new server serves: the requested checkpoint, else the newest, else the version's own."""
 
 from __future__ import annotations
 
@@ -73,19 +73,16 @@ def _awaits_training(version: Resource) -> bool:
 
 
 async def _no_checkpoint_error(store: Store, model: Ref, number: str) -> Conflict:
-    jobs = [
-        job
-        for job in await whole(store, "TrainingJob", model_family.where_model(model))
-        if model_family.version_of(job) == number
-    ]
+    of_model = await whole(store, "TrainingJob", model_family.where_model(model))
+    jobs = [job for job in of_model if model_family.version_of(job) == number]
     message = f"version {number} of {model} is untrained code without a checkpoint: there is nothing to serve yet"
     for job in jobs:
         if not model_family.has_ended(job):
             return Conflict(message, hint=f"{job.meta.name} is training it: 'mizzen train show {job.meta.name}'")
     for job in jobs:
         if Status.of(job).is_true("NoCheckpoint"):
-            cause = f"NoCheckpoint: {job.meta.name} succeeded without saving one; its code must write to the folder in"
-            return Conflict(message, hint=f"{cause} MIZZEN_CHECKPOINT_DIR")
+            cause = f"NoCheckpoint: {job.meta.name} succeeded without saving one"
+            return Conflict(message, hint=f"{cause}; its code must write to the folder in MIZZEN_CHECKPOINT_DIR")
     return Conflict(message, hint=f"train it: mizzen train start {model.name} {number}")
 
 

@@ -128,7 +128,7 @@ class _NodeTraffic:
         lately = {key[2]: passed for key, passed in now.grown.nodes.items() if key[:2] == place}
         return cls(now.grown.seconds or math.inf, lately, sum_over_gateways(now.sample.gateways.values(), *place))
 
-    def rate(self, count: float) -> float:
+    def rate(self, count: float) -> float | None:
         return _round(count / self.seconds)
 
 
@@ -162,7 +162,7 @@ def _render_figures(name: str, passing: _NodeTraffic) -> dict[str, Any]:
         "meanMs": _round(1000 * seconds / answered) if answered > 0 else None,
         "selection": {
             "shares": {child: _round(count / chosen) for child, count in ever.chosen.items()},
-            "entropy": _round_or_none(diversity.normalized_entropy(ever.chosen.values())),
+            "entropy": _round(diversity.normalized_entropy(ever.chosen.values())),
         } if chosen else None,
         "disagreement": [
             {"one": one, "other": other, "count": round(count), "mean": _round(total / count)}
@@ -185,7 +185,7 @@ def _render_edges(spec: MLGraphSpec, passing: _NodeTraffic) -> list[dict[str, An
             shadow = split is not None and child in split.shadow
             if shadow:
                 count = passing.recent.get(child, _NO_TRAFFIC).shadowed
-            elif _chooses(parent):
+            elif _route_method(parent) is not None:
                 count = lately.chosen.get(child, 0.0)
             else:
                 count = lately.ran
@@ -197,9 +197,8 @@ def _render_edges(spec: MLGraphSpec, passing: _NodeTraffic) -> list[dict[str, An
 
 
 def _shadows(spec: MLGraphSpec) -> set[str]:
-    return {
-        name for node in spec.dag if node.route is not None and node.route.split for name in node.route.split.shadow
-    }
+    splits = (node.route.split for node in spec.dag if node.route is not None and node.route.split is not None)
+    return {name for split in splits for name in split.shadow}
 
 
 def _render_call(call: DeclaredCall) -> dict[str, str]:
@@ -227,10 +226,6 @@ def _route_method(node: GraphNode) -> str | None:
     if route.mab is not None:
         return route.mab.policy
     return "split" if route.split is not None else "call" if route.implementation is not None else "cascade"
-
-
-def _chooses(node: GraphNode) -> bool:
-    return _route_method(node) is not None
 
 
 # Bandit state
@@ -262,16 +257,15 @@ def _render_bandit(name: str, bandit: Bandit, children: Sequence[str], learnt: L
 def _parameters(bandit: Bandit) -> dict[str, Any]:
     if bandit.policy == "egreedy":
         return {"epsilon": bandit.egreedy}
-    given: dict[str, Any] = getattr(bandit, bandit.policy).wire()
-    return given
+    parameters: dict[str, Any] = getattr(bandit, bandit.policy).wire()
+    return parameters
 
 
 def _render_arm(name: str, arm: Arm, *, best: bool) -> dict[str, Any]:
-    mean = arm.mean
     return {
         "arm": name,
         "count": arm.count,
-        "mean": None if mean is None else _round(mean),
+        "mean": _round(arm.mean),
         "interval": [_round(end) for end in wilson_interval(arm.count, arm.total)],
         "weight": _round(arm.weight),
         "best": best,
@@ -289,10 +283,6 @@ def _render_quality(quality: Quality) -> dict[str, Any]:
     }
 
 
-def _round(value: float) -> float:
+def _round(value: float | None) -> float | None:
     """Six digits, as in /usage."""
-    return float(f"{value:.6g}")
-
-
-def _round_or_none(value: float | None) -> float | None:
-    return None if value is None else _round(value)
+    return None if value is None else float(f"{value:.6g}")

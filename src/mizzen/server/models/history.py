@@ -14,9 +14,7 @@ from starlette.routing import Route
 from mizzen.errors import NotFound
 from mizzen.kinds.schema.resource import Ref, format_time
 from mizzen.server.admission.model_family import normalize
-from mizzen.server.auth import authorization, targets
 from mizzen.server.http import list_responses
-from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.models import views
 from mizzen.stores import name_errors
@@ -36,9 +34,7 @@ def routes() -> list[Route]:
 async def get_history(request: Request) -> Response:
     """In chronological order, also of a deleted model. With `at`, the model as it was then."""
     query = Query(request, "namespace", "limit", "continue", "at")
-    ref = views.model_at(request, query)
-    authorization.require(request, "read", targets.model(ref))
-    context = context_of(request)
+    ref, _, context = views.authorize(request, "read", query)
     store = context.store
     at = query.time("at")
     if at is not None:

@@ -19,7 +19,7 @@ from mizzen.kinds.schema.findings import unknown
 from mizzen.kinds.schema.resource import Ref, Resource, format_time
 from mizzen.kinds.text.versions import normal_version
 from mizzen.reconcile.recorder import EventNote
-from mizzen.server.admission import create_guards, decode, field_managers, model_family
+from mizzen.server.admission import create_guards, field_managers, model_family
 from mizzen.server.auth import audit, authorization, targets
 from mizzen.server.deletion import cascade as deletion_cascade
 from mizzen.server.http import list_responses, warning_headers
@@ -30,6 +30,7 @@ from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import views
 from mizzen.stores.store import Guard, Where
 
+KIND = catalog.BY_NAME["Model"]
 MOST_AT_ONCE = 1000
 """The page size if the caller gives no limit."""
 
@@ -56,18 +57,15 @@ async def create(request: Request) -> Response:
     actor = authorization.require(request, "write", target)
     faults = unknown(body, ("name", "framework", "labels", "annotations"))
     spec = {"framework": body["framework"]} if body.get("framework") is not None else {}
-    sent = views.build_manifest(
-        "Model", Ref("Model", name, namespace), spec, labels=body.get("labels"), annotations=body.get("annotations")
-    )
-    kind = catalog.BY_NAME["Model"]
+    metadata = {field: body.get(field) for field in ("labels", "annotations")}
     try:
-        draft = decode.decode(kind, sent, namespace=namespace)
+        draft = views.decode_object(Ref(KIND.name, name, namespace), spec, "the model", metadata=metadata)
     except Invalid as error:
-        faults += views.flatten_faults("the model", error).faults
+        faults += error.faults
     if faults:
         raise Invalid.of("the model", faults)
     context = context_of(request)
-    new = field_managers.record_plane_update(None, decode.build_new(kind, draft, namespace, actor), context.now())
+    new = field_managers.build_new(draft, KIND, namespace, actor, context.now())
     stored = await context.store.create(new, actor.name, guard=create_guards.guard_for(new))
     location = views.location_of(f"/model/{stored.meta.name}", namespace)
     answer = JSONResponse(views.render_model(stored), 201, headers={"Location": location})
@@ -80,21 +78,14 @@ async def list_all(request: Request) -> Response:
     namespace = query.namespace()
     visible = authorization.require_any(request, "read", targets.all_of("Model", namespace))
     context = context_of(request)
-    listing = await context.pages.list_page(
-        context.store,
-        "Model",
-        Where(namespace=namespace, labels=query.selector()),
-        visible,
-        limit=query.limit(MOST_AT_ONCE),
-        token=query.text("continue"),
-    )
+    where = Where(namespace=namespace, labels=query.selector())
+    limit, token = query.limit(MOST_AT_ONCE), query.text("continue")
+    listing = await context.pages.list_page(context.store, KIND.name, where, visible, limit=limit, token=token)
     return await list_responses.list_response(listing.items, views.render_model, {"continue": listing.next or ""})
 
 
 async def describe(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
-    context = context_of(request)
+    ref, _, context = views.authorize(request, "read")
     members = await model_family.load(context.store, ref)
     saved = await asyncio.to_thread(context.checkpoints.count, ref.namespace, ref.name)
     return JSONResponse({**views.render_description(members, context.inference_url), "checkpoints": saved})
@@ -103,25 +94,22 @@ async def describe(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """202 once it is marked; the plane then deletes it with everything that it owns. 200 once it is gone."""
     query = Query(request, "namespace", "cascade", "wait")
-    ref = views.model_at(request, query)
-    actor = authorization.require(request, "write", targets.model(ref))
-    context = context_of(request)
+    ref, actor, context = views.authorize(request, "write", query)
     cascade, wait = query.flag("cascade"), query.flag("wait")
     left = await deletion_cascade.remove(context, ref, actor, cascade=cascade)
     if left is not None and wait:
         await audit.record_now(request, 202)
         await run_while_connected(request, deletion_cascade.finish_cascade(context, left))
         left = None
-    return JSONResponse(
-        {"name": ref.name, "deleted": True} if left is None else views.render_model(left), 202 if left else 200
-    )
+    if left is None:
+        return JSONResponse({"name": ref.name, "deleted": True})
+    return JSONResponse(views.render_model(left), 202)
 
 
 async def get_current(request: Request) -> Response:
-    """The version that answers to the model's name, since when, and who decided it."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
-    model = await context_of(request).store.get(ref)
+    """The version that answers to the model's name, with the time and the author of that decision."""
+    ref, _, context = views.authorize(request, "read")
+    model = await context.store.get(ref)
     now = ModelStatus.of(model).current
     if now is None:
         first = model_family.first_name_of(model)
@@ -132,8 +120,7 @@ async def get_current(request: Request) -> Response:
 
 async def promote(request: Request) -> Response:
     """Make a version current: the one that answers to the model's name. A server of it must be ready."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
+    ref, actor, _ = views.authorize(request, "write")
     body = await read_object(request)
     force = read_force(body)
     return await _set_current(request, ref, read_version(body), actor, decision="promoted", force=force)
@@ -141,8 +128,7 @@ async def promote(request: Request) -> Response:
 
 async def roll_back(request: Request) -> Response:
     """Return to the previously current version, or to any other that is served. Nothing changes if it is not served."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
+    ref, actor, _ = views.authorize(request, "write")
     body = await read_object(request)
     version, force = read_version(body, required=False), read_force(body)
     return await _set_current(request, ref, version, actor, decision="rolledback", force=force)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -18,15 +18,8 @@ from mizzen.kinds.schema.findings import Context, Warn
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.reconcile.recorder import EventNote
 from mizzen.runs.checkpoints import Checkpoint
-from mizzen.server.admission import (
-    create_guards,
-    decode,
-    field_managers,
-    model_family,
-    privileged_fields,
-    reference_checks,
-)
-from mizzen.server.auth import audit, authorization, targets
+from mizzen.server.admission import create_guards, field_managers, model_family, privileged_fields, reference_checks
+from mizzen.server.auth import audit
 from mizzen.server.deletion import cascade
 from mizzen.server.http import warning_headers
 from mizzen.server.http.context import ServerContext, context_of
@@ -38,7 +31,6 @@ from mizzen.stores.all_pages import each
 from mizzen.stores.store import Store
 
 KIND = catalog.BY_NAME["InferenceModel"]
-LONGEST = 63
 
 
 def routes() -> list[Route]:
@@ -52,15 +44,14 @@ def routes() -> list[Route]:
 
 async def create(request: Request) -> Response:
     """Each call creates another server of the version."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
+    ref, actor, context = views.authorize(request, "write")
     body = await read_object(request)
     version = _version_in_path(request, ref)
-    stored, odd = await serve(request, ref, version, body, actor)
-    place = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
-    location = {"Location": views.location_of(place, ref.namespace)}
-    view = views.render_server(stored, context_of(request).inference_url)
-    return warning_headers.attach(JSONResponse(view, 201, headers=location), odd)
+    stored, warnings = await serve(request, ref, version, body, actor)
+    path = f"/model/{ref.name}/serve/{version}/{stored.meta.name}"
+    location = {"Location": views.location_of(path, ref.namespace)}
+    view = views.render_server(stored, context.inference_url)
+    return warning_headers.attach(JSONResponse(view, 201, headers=location), warnings)
 
 
 async def serve(
@@ -84,9 +75,7 @@ async def serve(
 
 
 async def list_all(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
-    context = context_of(request)
+    ref, _, context = views.authorize(request, "read")
     async with context.store.snapshot() as moment:
         version = model_family.version_of(await moment.get(views.version_at(request, ref)))
         servers = each(moment, "InferenceModel", model_family.where_model(ref))
@@ -99,18 +88,15 @@ async def list_all(request: Request) -> Response:
 
 
 async def describe(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
-    context = context_of(request)
+    ref, _, context = views.authorize(request, "read")
     return JSONResponse(views.render_server(await _find_server(request, context.store, ref), context.inference_url))
 
 
 async def delete(request: Request) -> Response:
     """200 once its processes have ended; until then 202."""
     query = Query(request, "namespace", "wait")
-    ref = views.model_at(request, query)
-    actor = authorization.require(request, "write", targets.model(ref))
-    context, wait = context_of(request), query.flag("wait")
+    ref, actor, context = views.authorize(request, "write", query)
+    wait = query.flag("wait")
     server = await _find_server(request, context.store, ref)
     left = await cascade.remove(context, server.ref, actor, uid=server.meta.uid)
     if left is not None and wait:
@@ -124,12 +110,8 @@ async def delete(request: Request) -> Response:
 
 def server_names(model: str, version: str) -> Iterator[str]:
     """Names for servers of a version, best first: iris-1, iris-1-2, iris-1-3, … Long names are cut and get a hash."""
-    whole = f"{model}-{version.replace('.', '-')}"
     for number in count(1):
-        end = "" if number == 1 else f"-{number}"
-        if len(whole) + len(end) > LONGEST:
-            end = f"-{hashlib.sha256(f'{model}.{version}'.encode()).hexdigest()[:8]}{end}"
-        yield whole[: LONGEST - len(end)].rstrip("-") + end
+        yield model_family.derive_name(model, version, "" if number == 1 else f"-{number}")
 
 
 async def _build_spec(
@@ -145,15 +127,15 @@ async def _build_spec(
         for field, value in path_says.items()
         if body.get(field) not in (None, value)
     )
-    asked, said = checkpoint_choice.read_checkpoint_id(body)
-    faults = (*faults, *said)
+    wanted, wrong = checkpoint_choice.read_checkpoint_id(body)
+    faults = (*faults, *wrong)
     if faults:
         raise Invalid.of("the server", faults)
     async with context.store.snapshot() as moment:
         whole = await moment.get(model)
         registered = await moment.get(create_guards.version_ref(model, version))
-    as_it_is = body.get("image") or body.get("manifest")
-    chosen = None if as_it_is else await checkpoint_choice.choose(context, model, registered, asked)
+    has_own_files = body.get("image") or body.get("manifest")
+    chosen = None if has_own_files else await checkpoint_choice.choose(context, model, registered, wanted)
     framework = checkpoint_choice.framework_of(registered, chosen) or whole.spec.get("framework")
     filled_in = {"deployToLayer": "cloud", **({"frameworkType": framework} if framework else {})}
     known = {**path_says, **filled_in}
@@ -166,23 +148,15 @@ async def _create_named(
     context: ServerContext, model: Ref, version: str, spec: Mapping[str, Any], actor: Actor
 ) -> tuple[Resource, tuple[Warn, ...]]:
     """Create it under the first free name. Returns it with its warnings."""
+    known = Context(capabilities=context.capabilities)
     for name in server_names(model.name, version):
-        sent = views.build_manifest(KIND.name, Ref(KIND.name, name, model.namespace), spec)
-        try:
-            known = Context(capabilities=context.capabilities)
-            draft = decode.decode(KIND, sent, namespace=model.namespace, known=known)
-        except Invalid as error:
-            raise views.flatten_faults("the server", error) from error
-        new = decode.build_new(KIND, draft, model.namespace, actor)
-        resource = field_managers.record_plane_update(None, new, context.now())
-        warnings = (
-            await reference_checks.examine(context, resource)
-        ).warnings  # the guard checks that the model exists
-        try:
-            guard = create_guards.require_version(model, version, name)
-            return await context.store.create(resource, actor.name, guard=guard), (*draft.warnings, *warnings)
-        except AlreadyExists:
-            continue
+        draft = views.decode_object(Ref(KIND.name, name, model.namespace), spec, "the server", known)
+        new = field_managers.build_new(draft, KIND, model.namespace, actor, context.now())
+        findings = await reference_checks.examine(context, new)  # the guard checks that the model exists
+        guard = create_guards.require_version(model, version, name)
+        with suppress(AlreadyExists):
+            stored = await context.store.create(new, actor.name, guard=guard)
+            return stored, (*draft.warnings, *findings.warnings)
     raise AssertionError("there is always another name")
 
 

@@ -9,12 +9,12 @@ from starlette.requests import Request
 
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.findings import close_to
-from mizzen.kinds.schema.resource import Ref, Resource
+from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import model_family
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import context_of
 from mizzen.stores.name_errors import Missing
-from mizzen.stores.store import Present, Reads, Where
+from mizzen.stores.store import Reads, Where
 
 MOST_NAMES = 200
 """With more objects of a kind than this, a suggestion costs too much: many requests name absent objects on purpose."""
@@ -40,19 +40,15 @@ async def versions_hint(request: Request, moment: Reads, model: Ref) -> str:
     """A hint: the model's newest versions, or how to add one; empty if the caller may not read the model."""
     if not authorization.is_allowed(request, "read", targets.model(model)):
         return ""
-    found: list[tuple[tuple[Resource, ...], int]] = []
-
-    def look(now: Present) -> None:
-        found.append((now.newest("ModelVersion", model, MOST_VERSIONS), now.count("ModelVersion", model)))
-
-    await moment.check(look)
-    newest, count = found[0]
+    newest, count = await model_family.read_at_once(
+        moment,
+        lambda now: (now.newest("ModelVersion", model, MOST_VERSIONS), now.count("ModelVersion", model)),
+    )
     if not newest:
         return f"it has no versions yet: 'mizzen version add {model.name} PATH' registers one"
     more = f"… {count} in total: " if count > len(newest) else ""
-    return (
-        f"its versions are {more}{', '.join(map(model_family.version_of, sorted(newest, key=model_family.sort_key)))}"
-    )
+    names = map(model_family.version_of, sorted(newest, key=model_family.sort_key))
+    return f"its versions are {more}{', '.join(names)}"
 
 
 async def _explain_version(request: Request, moment: Reads, error: Missing) -> NotFound:
@@ -62,8 +58,8 @@ async def _explain_version(request: Request, moment: Reads, error: Missing) -> N
         await moment.get(model)
     except NotFound:
         close = await _closest_name(request, moment, model)
-        meant = f"did you mean '{close}'?" if close else "'mizzen get models' lists the models"
-        hint = f"there is no model '{name}'; {meant}"
+        advice = f"did you mean '{close}'?" if close else "'mizzen get models' lists the models"
+        hint = f"there is no model '{name}'; {advice}"
     else:
         hint = await versions_hint(request, moment, model)
     return NotFound(f"model '{name}' has no version {version}", hint=hint or error.hint)
@@ -73,7 +69,5 @@ async def _closest_name(request: Request, moment: Reads, ref: Ref) -> str | None
     there = await moment.list(ref.kind, Where(namespace=ref.namespace), limit=MOST_NAMES)
     if there.next is not None:
         return None
-    return close_to(
-        ref.name,
-        [item.meta.name for item in there.items if authorization.is_allowed(request, "read", targets.of(item))],
-    )
+    visible = (item for item in there.items if authorization.is_allowed(request, "read", targets.of(item)))
+    return close_to(ref.name, [item.meta.name for item in visible])

@@ -20,7 +20,6 @@ from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource, Status
 from mizzen.server.admission import model_family
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import context_of
-from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import servers, views
 from mizzen.stores.all_pages import each
@@ -43,25 +42,21 @@ def routes() -> list[Route]:
 
 async def load(request: Request) -> Response:
     """Restore the replicas of unloaded servers; a model without servers gets one of its current version."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
-    store = context_of(request).store
-    found = await _find_servers(request, store, ref)
+    ref, actor, context = views.authorize(request, "write")
+    found = await _find_servers(request, context.store, ref)
     if not found:
         found = [await _create_server(request, ref, actor)]
     for server in found:
-        await _scale(store, server.ref, actor, _previous_replicas)
+        await _scale(context.store, server.ref, actor, _previous_replicas)
     return await _respond_when(request, ref, found, _is_loaded)
 
 
 async def unload(request: Request) -> Response:
     """Scale all servers of the model to zero; the servers themselves stay."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
-    store = context_of(request).store
-    found = await _find_servers(request, store, ref)
+    ref, actor, context = views.authorize(request, "write")
+    found = await _find_servers(request, context.store, ref)
     for server in found:
-        await _scale(store, server.ref, actor, lambda _server: 0)
+        await _scale(context.store, server.ref, actor, lambda _server: 0)
     return await _respond_when(request, ref, found, _is_unloaded)
 
 
@@ -71,8 +66,7 @@ async def _find_servers(request: Request, store: Store, ref: Ref) -> list[Resour
         try:
             model = await moment.get(ref)
         except NotFound:
-            one = await moment.get(Ref("InferenceModel", ref.name, ref.namespace))
-            found = [one]
+            found = [await moment.get(Ref("InferenceModel", ref.name, ref.namespace))]
         else:
             model_family.refuse_deleting(model)
             model_family.refuse_second_name(model, "load and unload it under that name")
@@ -152,8 +146,8 @@ def _is_loaded(server: Resource) -> bool:
         return True
     condition = Status.of(server).condition("Ready")
     if condition is not None and condition.reason in _TERMINAL_REASONS:
-        why = condition.message or condition.reason
-        raise Conflict(f"{server.ref} cannot be loaded: {why}", hint=f"logs: 'mizzen logs {server.meta.name}'")
+        cause = condition.message or condition.reason
+        raise Conflict(f"{server.ref} cannot be loaded: {cause}", hint=f"logs: 'mizzen logs {server.meta.name}'")
     return False
 
 

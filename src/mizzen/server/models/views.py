@@ -1,25 +1,39 @@
-"""Renders resources as the /model API shows them, and resolves its paths to resources."""
+"""The /model API: rights to a model, the meaning of paths and bodies, and the form of responses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from starlette.requests import Request
 
+from mizzen.access.policy import Actor, Verb
 from mizzen.errors import Fault, Invalid, NotFound
+from mizzen.kinds import catalog
+from mizzen.kinds.catalog import NOTHING_KNOWN
 from mizzen.kinds.model import normal_version, version_object_name
+from mizzen.kinds.schema.findings import Context, Warn
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, API_VERSION, DEFAULT_NAMESPACE, Ref, Resource, format_time
 from mizzen.kinds.serving import url_of
 from mizzen.kinds.training import TrainingJobStatus
-from mizzen.server.admission import model_family
+from mizzen.server.admission import decode, model_family
 from mizzen.server.admission.model_family import ModelObjects, is_ready, version_of
+from mizzen.server.auth import authorization, targets
+from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 
 
-def model_at(request: Request, query: Query) -> Ref:
-    return Ref("Model", request.path_params["model"], query.namespace())
+def authorize(
+    request: Request, verb: Verb, query: Query | None = None, *, alias: str = "", subresource: str = ""
+) -> tuple[Ref, Actor, ServerContext]:
+    """Returns the model in the path, the caller, and the context of the server. The caller has this right to the model.
+
+    Raises as `authorization.require` does. Without `query`, the request may only name a namespace.
+    """
+    query = Query(request, "namespace") if query is None else query
+    model = Ref("Model", request.path_params["model"], query.namespace())
+    actor = authorization.require(request, verb, targets.model(model, alias=alias, subresource=subresource))
+    return model, actor, context_of(request)
 
 
 def version_at(request: Request, model: Ref) -> Ref:
@@ -38,22 +52,34 @@ def location_of(path: str, namespace: str) -> str:
     return path if namespace == DEFAULT_NAMESPACE else f"{path}?namespace={namespace}"
 
 
-def build_manifest(kind: str, ref: Ref, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
-    """The equivalent manifest for the resource API, so that one admission guards both APIs."""
-    known = {key: value for key, value in metadata.items() if value is not None}
-    return {
-        "apiVersion": API_VERSION, "kind": kind, "spec": spec,
-        "metadata": {"name": ref.name, "namespace": ref.namespace, **known},
+def decode_object(
+    ref: Ref, spec: Mapping[str, Any], what: str, known: Context = NOTHING_KNOWN, *, metadata: Mapping[str, Any] = {}
+) -> decode.Draft:
+    """Decodes the equivalent manifest of the resource API, so that one admission guards both APIs.
+
+    Raises Invalid; the paths of its faults are those of a body that has no metadata and spec.
+    """
+    more = {key: value for key, value in metadata.items() if value is not None}
+    manifest = {
+        "apiVersion": API_VERSION, "kind": ref.kind, "spec": spec,
+        "metadata": {"name": ref.name, "namespace": ref.namespace, **more},
     }  # fmt: skip
+    try:
+        return decode.decode(catalog.BY_NAME[ref.kind], manifest, namespace=ref.namespace, known=known)
+    except Invalid as error:
+        raise _flatten_faults(what, error) from error
 
 
-def flatten_faults(what: str, error: Invalid) -> Invalid:
-    """The faults of a manifest, with field paths of a body that has no metadata and spec."""
+def _flatten_faults(what: str, error: Invalid) -> Invalid:
     faults = []
     for fault in error.faults:
         path = f"{fault.path}." if fault.path in ("metadata", "spec") else fault.path
         faults.append(Fault(path.removeprefix("metadata.").removeprefix("spec."), fault.message))
     return Invalid.of(what, tuple(faults))
+
+
+def flatten_warnings(warnings: Iterable[Warn]) -> tuple[Warn, ...]:
+    return tuple(Warn(warn.path.removeprefix("spec."), warn.message) for warn in warnings)
 
 
 def render_model(resource: Resource) -> dict[str, Any]:
@@ -89,15 +115,15 @@ def render_job(resource: Resource) -> dict[str, Any]:
     """A job set as in lists; `server/training/job_lookup.py` adds more."""
     status = TrainingJobStatus.of(resource)
     state = status.state or "Created"
-    why = status.condition(state)
+    cause = status.condition(state)
     return {
         "id": resource.meta.name,
         **_common_fields(resource),
         "model": resource.spec.get("modelName"),
         "version": version_of(resource) or None,
         "state": state,
-        "reason": why.reason if why is not None else "",
-        "message": why.message if why is not None else "",
+        "reason": cause.reason if cause is not None else "",
+        "message": cause.message if cause is not None else "",
         "createdBy": resource.meta.annotations.get(ACTOR_ANNOTATION, ""),
         "startTime": status.start_time,
         "completionTime": status.completion_time,
@@ -157,17 +183,13 @@ def _desired_replicas(server: Resource) -> Any:
     return server.spec.get("replicas", 1) if desired is None else desired
 
 
-def _format_time(time: datetime | None) -> str:
-    return format_time(time) if time else ""
-
-
 def _common_fields(resource: Resource) -> dict[str, Any]:
     meta = resource.meta
     return {
         "namespace": meta.namespace,
         "labels": dict(meta.labels),
         "annotations": dict(meta.annotations),
-        "createdAt": _format_time(meta.created) or None,
+        "createdAt": format_time(meta.created) if meta.created else None,
         "deleting": resource.deleting,
         "status": {"conditions": [], **resource.status},
     }

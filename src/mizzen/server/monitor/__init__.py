@@ -8,6 +8,6 @@ our own comparison of versions, as JSON and as a page.
     comparison  scalars by step and live figures, as JSON and as a page
     tool_key    the key that a tool requires from the proxy
 
-A monitor always needs a token, even on a plane with anonymous access. Not here: reading what jobs logged
+A monitor always needs a token, even on a plane with anonymous access. Not here: reading the scalars that jobs logged
 (runs/scalars).
 """

@@ -6,7 +6,6 @@ import asyncio
 import html
 import json
 import math
-import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from starlette.routing import Route
 
 from mizzen.errors import BadRequest, MizzenError
 from mizzen.kinds.monitor import SCALARS, path_of, tool_path
-from mizzen.kinds.schema.resource import Ref
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.versions import normal_version
 from mizzen.runs.paths import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point
@@ -38,8 +37,6 @@ POINTS: Final = 500
 MOST_JOBS: Final = 200
 """The newest jobs, whose progress reports are read."""
 PAGE: Final = Path(__file__).with_name("page.html").read_text("utf-8")
-
-_NO_FEEDBACK: Final = Quality("", "", 0, 0.0, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +67,9 @@ class VersionComparison:
         def render() -> Response:
             # In a thread: it reads files, and may render some hundred thousand numbers.
             read = self.scalars.read(model.namespace, model.name, wanted, jobs)
-            content_fields = {**_render_scalars(read), "live": render_live(model, now, _read_quality(context, now))}
-            content = json.dumps(content_fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+            live = render_live(model, now, usage.read_qualities(context, now.sample.inventory))
+            fields = {**_render_scalars(read), "live": live}
+            content = json.dumps(fields, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
             return Response(content, media_type="application/json", headers={"Cache-Control": "no-store"})
 
         return await asyncio.to_thread(render)
@@ -96,7 +94,7 @@ def render_live(model: Ref, now: UsageSnapshot, judged: Mapping[Key, Quality]) -
     for key in sorted(now.served, key=lambda key: version_order(key[2])):
         if key[:2] != (model.namespace, model.name):
             continue
-        figures, quality = now.served[key], judged.get(key, _NO_FEEDBACK)
+        figures, quality = now.served[key], judged.get(key, usage.NO_FEEDBACK)
         there = now.sample.inventory.served.get(key)
         rows.append({
             "version": key[2],
@@ -146,22 +144,13 @@ def _parse_version(text: str) -> str:
         raise BadRequest(f"version={text[:40]!r}: {error}") from error
 
 
-def _read_quality(context: ServerContext, now: UsageSnapshot) -> Mapping[Key, Quality]:
-    try:
-        return usage.quality_by_version(context.feedback_state.qualities(), now.sample.inventory)
-    except sqlite3.Error:  # everything else is available without it
-        return {}
-
-
 async def _list_jobs(context: ServerContext, model: Ref) -> list[Job]:
     """The newest jobs. Raises NotFound if the model does not exist."""
-    found: list[Job] = []
 
-    def look(now: Present) -> None:
+    def read(now: Present) -> tuple[Resource, ...]:
         now.get(model)
-        jobs = now.newest("TrainingJob", model, MOST_JOBS)
-        found.extend(Job(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs)
+        return now.newest("TrainingJob", model, MOST_JOBS)
 
     async with context.store.snapshot() as moment:
-        await moment.check(look)
-    return found
+        jobs = await model_family.read_at_once(moment, read)
+    return [Job(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs]

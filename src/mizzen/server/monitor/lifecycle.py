@@ -13,11 +13,11 @@ from mizzen.kinds import catalog
 from mizzen.kinds.monitor import SCALARS, first, page_path, tool_path
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Meta, Ref, Resource, Status
-from mizzen.server.admission import decode, field_managers, model_family, privileged_fields
-from mizzen.server.auth import audit, authorization, targets
+from mizzen.server.admission import field_managers, model_family, privileged_fields
+from mizzen.server.auth import audit, authorization
 from mizzen.server.deletion import cascade
 from mizzen.server.http import warning_headers
-from mizzen.server.http.context import ServerContext, context_of
+from mizzen.server.http.context import ServerContext
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
 from mizzen.server.http.streaming import run_while_connected
@@ -40,10 +40,8 @@ def routes() -> list[Route]:
 
 async def start(request: Request) -> Response:
     """201 if it is new, 200 if there already is one."""
-    model = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "write", targets.model(model, subresource="monitor"))
+    model, _, context = views.authorize(request, "write", subresource="monitor")
     spec = await _read_spec(request, model)
-    context = context_of(request)
     while True:
         found = await find_monitor(context.store, model)
         if found is not None:
@@ -58,17 +56,15 @@ async def start(request: Request) -> Response:
 
 
 async def describe(request: Request) -> Response:
-    model = views.model_at(request, Query(request, "namespace"))
-    sign_in.require(request, model)
-    return JSONResponse(render(request, model, await get_monitor(context_of(request).store, model)))
+    model, _, context = views.authorize(request, "read", subresource="monitor")
+    return JSONResponse(render(request, model, await get_monitor(context.store, model)))
 
 
 async def end(request: Request) -> Response:
     """Succeeds even if there is none. 202 until its process has ended."""
     query = Query(request, "namespace", "wait")
-    model = views.model_at(request, query)
-    actor = authorization.require(request, "write", targets.model(model, subresource="monitor"))
-    store = context_of(request).store
+    model, actor, context = views.authorize(request, "write", query, subresource="monitor")
+    store = context.store
     await store.get(model)
     left = []
     for one in await _list_monitors(store, model):
@@ -100,15 +96,10 @@ async def get_monitor(store: Store, model: Ref) -> Resource:
 
 def render(request: Request, model: Ref, monitor: Resource) -> dict[str, Any]:
     """With a URL at the address under which the client reached this API."""
-    tool = monitor.status.get("tool")
-    path = page_path(model) if tool == SCALARS else tool_path(model)
+    path = page_path(model) if monitor.status.get("tool") == SCALARS else tool_path(model)
     ready = Status.of(monitor).condition("Ready")
-    return views.render_monitor(monitor) | {
-        "url": f"{sign_in.base_url(request)}{path}",
-        "tool": tool or monitor.spec.get("tool"),
-        "ready": ready is not None and ready.true and not monitor.deleting,
-        "message": ready.message if ready is not None else "it is starting",
-    }
+    message = ready.message if ready is not None else "it is starting"
+    return views.render_monitor(monitor) | {"url": f"{sign_in.base_url(request)}{path}", "message": message}
 
 
 async def _list_monitors(store: Store, model: Ref) -> tuple[Resource, ...]:
@@ -127,15 +118,9 @@ async def _read_spec(request: Request, model: Ref) -> dict[str, Any]:
 
 
 async def _create(request: Request, context: ServerContext, model: Ref, spec: dict[str, Any]) -> Response:
-    actor = authorization.actor_of(request)
-    sent = views.build_manifest(KIND.name, Ref(KIND.name, model.name, model.namespace), spec)
-    try:
-        draft = decode.decode(
-            KIND, sent, namespace=model.namespace, known=Context(capabilities=context.capabilities)
-        )  # fmt: skip
-    except Invalid as error:
-        raise views.flatten_faults("the monitor", error) from error
-    new = field_managers.record_plane_update(None, decode.build_new(KIND, draft, model.namespace, actor), context.now())
+    actor, known = authorization.actor_of(request), Context(capabilities=context.capabilities)
+    draft = views.decode_object(Ref(KIND.name, model.name, model.namespace), spec, "the monitor", known)
+    new = field_managers.build_new(draft, KIND, model.namespace, actor, context.now())
     stored = await context.store.create(new, actor.name, guard=_no_monitor_guard(model))
     location = {"Location": views.location_of(f"/model/{model.name}/monitor", model.namespace)}
     answer = JSONResponse(render(request, model, stored), 201, headers=location)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import httpx2
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
 from mizzen.errors import BadRequest, MizzenError, NotFound, TooLarge, Unavailable
@@ -22,11 +22,12 @@ from mizzen.kinds.monitor import SCALARS, page_path, tool_path
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.server.http.context import context_of
+from mizzen.server.http.request_bodies import read_bytes
 from mizzen.server.http.streaming import until_stopped
 from mizzen.server.monitor import lifecycle, sign_in, tool_key
 from mizzen.server.monitor.sign_in import SignIn
-from mizzen.stores.all_pages import whole
-from mizzen.stores.store import Store, Where
+from mizzen.stores.all_pages import workloads_of
+from mizzen.stores.store import Store
 
 MAX_REQUEST_BYTES: Final = 8 << 20
 """Requests of the tools' pages are small."""
@@ -85,8 +86,7 @@ async def _read_key(data_dir: Path) -> str:
 
 async def _find_address(store: Store, monitor: Resource) -> str:
     """host:port of the ready process. Raises Unavailable."""
-    children = await whole(store, "Workload", Where(namespace=monitor.meta.namespace, owner=monitor.meta.uid))
-    for child in children:
+    for child in await workloads_of(store, monitor):
         for replica in WorkloadStatus.of(child).replicas if not child.deleting else ():
             match = _ADDRESS.fullmatch(replica.address)
             if match is not None and replica.state == "ready":
@@ -98,7 +98,7 @@ async def _find_address(store: Store, monitor: Resource) -> str:
 
 async def _forward(request: Request, model: Ref, address: str, key: str) -> Response:
     path = _target_path(request)
-    body = await _read_body(request)
+    body = None if request.method in ("GET", "HEAD") else await read_bytes(request, MAX_REQUEST_BYTES, hint="")
     # One connection per request: a page makes a few dozen, and none is left to close when the plane stops.
     client = httpx2.AsyncClient(trust_env=False, verify=False, follow_redirects=False, timeout=TIMEOUT)
     try:
@@ -153,21 +153,6 @@ def _target_path(request: Request) -> bytes:
     if len(whole) > MAX_PATH_BYTES:
         raise BadRequest(f"the path is longer than {MAX_PATH_BYTES:,} bytes")
     return whole
-
-
-async def _read_body(request: Request) -> bytes | None:
-    if request.method in ("GET", "HEAD"):
-        return None
-    pieces, size = [], 0
-    try:
-        async for piece in request.stream():
-            size += len(piece)
-            if size > MAX_REQUEST_BYTES:
-                raise TooLarge(f"the body has more than {MAX_REQUEST_BYTES:,} bytes")
-            pieces.append(piece)
-    except ClientDisconnect as error:
-        raise BadRequest("the connection closed before the whole body arrived") from error
-    return b"".join(pieces)
 
 
 def _request_headers(request: Request, address: str, key: str) -> list[tuple[bytes, bytes]]:

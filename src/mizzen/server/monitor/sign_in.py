@@ -29,7 +29,7 @@ from mizzen.server.auth.authentication import Authenticator, CallerIdentity
 from mizzen.server.http.context import context_of
 from mizzen.server.http.errors import HEADERS, http_status
 from mizzen.server.http.query import Query
-from mizzen.server.http.request_bodies import read_bytes
+from mizzen.server.http.request_bodies import media_type, read_bytes
 from mizzen.server.monitor.sessions import COOKIE, SECONDS, TICKET_SECONDS, MonitorSessions, is_own_page
 
 MAX_FORM_BYTES = 16 * 1024
@@ -58,7 +58,7 @@ class SignIn:
         ]
 
     async def show_form(self, request: Request) -> Response:
-        """The form; a redirect to the tool for callers who are signed in already."""
+        """The form; a redirect to the tool for callers that are signed in already."""
         model = model_in_path(request, Query(request, *_query_names(request)))
         try:
             require(request, model)
@@ -78,9 +78,8 @@ class SignIn:
             require(request, model)
         except (Unauthenticated, Forbidden) as error:
             return render_form(request, model, error, to=form.get("to", ""))
-        return self._start_session(
-            request, model, known, page_path(model) if form.get("to") == "page" else tool_path(model)
-        )
+        to = page_path(model) if form.get("to") == "page" else tool_path(model)
+        return self._start_session(request, model, known, to)
 
     async def log_out(self, request: Request) -> Response:
         model = model_in_path(request, Query(request, *_query_names(request)))
@@ -225,8 +224,7 @@ def _refuse_foreign(request: Request) -> None:
 
 
 async def _read_form(request: Request) -> dict[str, str]:
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != FORM:
-        raise UnsupportedMediaType(f"cannot read a form of type '{media_type}'", hint=f"send {FORM}")
+    if media_type(request) != FORM:
+        raise UnsupportedMediaType(f"cannot read a form of type '{media_type(request)}'", hint=f"send {FORM}")
     text = (await read_bytes(request, MAX_FORM_BYTES)).decode("utf-8", "replace")
     return {name: values[0] for name, values in parse_qs(text, max_num_fields=10).items()}

@@ -1,7 +1,7 @@
 """Content negotiation: an `Accept` header asks for a Table, metadata alone, or the object unchanged. Pure.
 
 Clients name several forms, best first or with a `q`. For example, kubectl asks for a Table of `meta.k8s.io/v1`, else
-one of `v1beta1`, else plain JSON. All other requests get plain JSON: the body itself says its kind.
+one of `v1beta1`, else plain JSON. All other requests get plain JSON, which contains its kind.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class MediaRange:
 
     @property
     def is_acceptable(self) -> bool:
-        said = self._conversion_parameters
-        known = not said or (self.conversion is not None and said == {**OF_META, "as": said["as"]})
+        asked = self._conversion_parameters
+        known = not asked or (self.conversion is not None and asked == {**OF_META, "as": asked["as"]})
         return self.quality > 0 and self.media in JSON_RANGES and known
 
     @property

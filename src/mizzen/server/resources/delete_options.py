@@ -1,4 +1,4 @@
-"""Delete options: what Kubernetes clients send in the query or in a `DeleteOptions` body."""
+"""Delete options, which Kubernetes clients send in the query or in a `DeleteOptions` body."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DeleteOptions:
     query: Query
     dry_run: bool
     cascade: bool
-    """Foreground: delete what uses the object first. Otherwise an object in use is not deleted."""
+    """Foreground: first delete the objects that use it. Otherwise an object in use is not deleted."""
     uid: str
     resource_version: str
 
@@ -40,17 +40,12 @@ class DeleteOptions:
         )  # fmt: skip
         body = await read_object(request, SMALL)
         policy = _propagation_policy(query, body)
-        wanted = body.get("preconditions")
-        held = wanted if isinstance(wanted, Mapping) else {}
-        tried = query.dry_run() or body.get("dryRun") == ["All"]
-        request.state.dry_run = tried  # the audit does not record it as a change
-        return cls(
-            query=query,
-            dry_run=tried,
-            cascade=policy == "Foreground",
-            uid=str(held.get("uid") or ""),
-            resource_version=str(held.get("resourceVersion") or ""),
-        )
+        preconditions = body.get("preconditions")
+        held = preconditions if isinstance(preconditions, Mapping) else {}
+        dry_run = query.dry_run() or body.get("dryRun") == ["All"]
+        request.state.dry_run = dry_run  # the audit does not record it as a change
+        uid, version = str(held.get("uid") or ""), str(held.get("resourceVersion") or "")
+        return cls(query, dry_run, cascade=policy == "Foreground", uid=uid, resource_version=version)
 
     def refuse_other(self, resource: Resource) -> None:
         if self.uid not in ("", resource.meta.uid):
@@ -65,15 +60,15 @@ def _propagation_policy(query: Query, body: Mapping[str, Any]) -> str:
         faults.append(Fault("kind", "must be 'DeleteOptions' here"))
     if body.get("dryRun") not in (None, [], ["All"]):
         faults.append(Fault("dryRun", "must be [All]"))
-    said = query.text("propagationPolicy") or body.get("propagationPolicy") or "Background"
-    if said not in POLICIES:
+    policy = query.text("propagationPolicy") or body.get("propagationPolicy") or "Background"
+    if policy not in POLICIES:
         faults.append(Fault("propagationPolicy", f"must be one of {', '.join(POLICIES)}"))
-    if said == "Orphan" or body.get("orphanDependents") is True or query.flag("orphanDependents"):
+    if policy == "Orphan" or body.get("orphanDependents") is True or query.flag("orphanDependents"):
         faults.append(Fault("propagationPolicy", "Orphan is not supported: objects are deleted with their owner"))
     if faults:
         raise Invalid.of("the DeleteOptions", tuple(faults))
     if query.text("gracePeriodSeconds"):
         query.number("gracePeriodSeconds", high=LARGEST)
-    if not isinstance(said, str):
+    if not isinstance(policy, str):
         raise BadRequest("propagationPolicy must be a text")
-    return said
+    return policy

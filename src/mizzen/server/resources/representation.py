@@ -17,10 +17,13 @@ from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.server.http import list_responses
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
-from mizzen.server.resources import content_negotiation, tables
+from mizzen.server.resources import content_negotiation, tables, watch
 from mizzen.server.resources.tables import MetadataOnly, TableLayout
 from mizzen.server.resources.watch import LineForm, NextForm
-from mizzen.stores.store import Listing
+from mizzen.stores.store import Listing, Where
+
+MOST_AT_ONCE = 1000
+"""The page size if the caller sets no limit: a response must not hold a whole store."""
 
 Wire: TypeAlias = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
@@ -38,7 +41,7 @@ class Representation:
     now: Callable[[], datetime]
 
     async def list_response(
-        self, listing: Listing, kind: Kind, wire: Callable[[Resource], dict[str, Any]], version: str = API_VERSION
+        self, listing: Listing, kind: Kind, wire: Callable[[Resource], Mapping[str, Any]], version: str = API_VERSION
     ) -> Response:
         metadata = {"resourceVersion": listing.resource_version, "continue": listing.next or ""}
         around = {"kind": f"{kind.name}List", "apiVersion": version}
@@ -47,9 +50,8 @@ class Representation:
             return await list_responses.list_response(listing.items, wire, metadata, **around)
 
         def table() -> Response:
-            return JSONResponse(
-                layout.render_list({**around, "metadata": metadata, "items": map(wire, listing.items)}, now)
-            )
+            items = map(wire, listing.items)
+            return JSONResponse(layout.render_list({**around, "metadata": metadata, "items": items}, now))
 
         return await asyncio.to_thread(table)
 
@@ -78,12 +80,31 @@ class Representation:
         return table
 
 
+async def list_or_watch(
+    request: Request,
+    kind: Kind,
+    query: Query,
+    where: Where,
+    visible: Callable[[Resource], bool],
+    *,
+    wire: Wire = as_stored,
+    version: str = API_VERSION,
+) -> Response:
+    """Returns a page of the visible objects, or a watch of them, as the query asks. `wire` converts each object."""
+    context, form = context_of(request), negotiate(request, kind, query)
+    limit, token, begin = query.limit(MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
+    if begin is not None:
+        return watch.respond(context, kind.name, where, begin, visible, forms=form.watch_forms(wire))
+    listing = await context.pages.list_page(context.store, kind.name, where, visible, limit=limit, token=token)
+    return await form.list_response(listing, kind, lambda item: wire(item.wire()), version)
+
+
 def negotiate(request: Request, kind: Kind, query: Query) -> Representation:
     """`query` must know `includeObject`, which affects only Tables."""
-    said = query.text("includeObject") or "Metadata"
-    include = next((one for one in tables.INCLUDES if one == said), None)
+    word = query.text("includeObject") or "Metadata"
+    include = next((one for one in tables.INCLUDES if one == word), None)
     if include is None:
-        raise BadRequest(f"includeObject={said!r}: must be one of {', '.join(tables.INCLUDES)}")
+        raise BadRequest(f"includeObject={word!r}: must be one of {', '.join(tables.INCLUDES)}")
     layout: TableLayout | MetadataOnly | None = None
     match content_negotiation.negotiate(request.headers):
         case "Table":

@@ -59,10 +59,10 @@ async def find_object(request: Request, verb: Verb, subresource: str = "") -> Re
 
 
 def require_write(request: Request, resource: Resource, old: Resource | None = None) -> Actor:
-    """Requires the right to write the object; for a RoleBinding, `admin` of what it is about.
+    """Requires the right to write the object; for a RoleBinding, `admin` of its target.
 
-    The writer of an object lends it their own right to call what it calls. What `old` already calls was lent by an
-    earlier writer: a caller that may change the object may keep that, or remove it."""
+    The writer of an object lends it their own right to make its calls. The calls of `old` were lent by an earlier
+    writer: a caller that may change the object may keep or remove them."""
     if resource.kind == "RoleBinding":
         return authorization.require(request, "admin", role_bindings.target_of(resource))
     lent = () if old is None else targets.call_targets(old)

@@ -7,7 +7,7 @@ only Kubernetes clients use.
 from __future__ import annotations
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.kinds.schema.resource import API_VERSION, Resource
@@ -16,15 +16,12 @@ from mizzen.server.auth import authorization, targets
 from mizzen.server.deletion import cascade
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import until_stopped
-from mizzen.server.resources import representation, request_path, scale, status, watch, workload_logs, write
+from mizzen.server.resources import representation, request_path, scale, status, workload_logs, write
 from mizzen.server.resources.delete_options import DeleteOptions
 from mizzen.server.resources.representation import Representation
 from mizzen.stores.store import Guard, Where
 
 ROOT = f"/apis/{API_VERSION}"
-MOST_AT_ONCE = 1000
-"""The page size if the caller sets no limit: a response must not hold a whole store."""
 
 SELECTING = ("labelSelector", "fieldSelector")
 LISTING = (
@@ -55,16 +52,14 @@ async def list_or_watch(request: Request) -> Response:
     kind, namespace = request_path.kind_of(request), request_path.namespace_of(request)
     visible = authorization.require_any(request, "read", targets.all_of(kind.name, namespace))
     query = Query(request, *LISTING)
-    context, form = context_of(request), representation.negotiate(request, kind, query)
-    where = Where(
-        namespace=namespace or None, labels=query.selector(), fields=query.fields(), unlike=query.excluded_fields()
-    )
-    limit, token, begin = query.limit(MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
-    if begin is None:
-        listing = await context.pages.list_page(context.store, kind.name, where, visible, limit=limit, token=token)
-        return await form.list_response(listing, kind, Resource.wire)
-    lines = watch.stream_lines(context.store, kind.name, where, begin, visible, forms=form.watch_forms())
-    return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
+    where = select(query, namespace)
+    return await representation.list_or_watch(request, kind, query, where, visible)
+
+
+def select(query: Query, namespace: str = "") -> Where:
+    """Returns the selection of a query, in one namespace or in all."""
+    unlike = query.excluded_fields()
+    return Where(namespace=namespace or None, labels=query.selector(), fields=query.fields(), unlike=unlike)
 
 
 async def read(request: Request) -> Response:
@@ -92,13 +87,8 @@ async def delete_all(request: Request) -> Response:
     decode.refuse_internal(kind)
     wish = await DeleteOptions.of(request, *SELECTING, "limit", "continue", "resourceVersion", "resourceVersionMatch")
     context = context_of(request)
-    where = Where(
-        namespace=namespace,
-        labels=wish.query.selector(),
-        fields=wish.query.fields(),
-        unlike=wish.query.excluded_fields(),
-    )
-    limit, token = wish.query.limit(MOST_AT_ONCE), wish.query.text("continue")
+    where = select(wish.query, namespace)
+    limit, token = wish.query.limit(representation.MOST_AT_ONCE), wish.query.text("continue")
     listing = await context.pages.list_page(context.store, kind.name, where, visible, limit=limit, token=token)
     for resource in listing.items:
         await _delete(request, resource, wish)

@@ -12,7 +12,6 @@ from starlette.routing import Route
 from mizzen.errors import BadRequest, Fault, Invalid, NotFound
 from mizzen.kinds.schema.findings import Warn, unknown
 from mizzen.kinds.schema.resource import Resource
-from mizzen.patches import json_patch, merge_patch
 from mizzen.server.admission import field_validation
 from mizzen.server.admission.field_validation import Strictness
 from mizzen.server.http.query import Query
@@ -54,7 +53,7 @@ async def patch(request: Request) -> Response:
     await request_path.find_object(request, "write")
     query = Query(request, *write.QUERY, "force")
     sent, strictness = await read_patch(request, write.PATCHES), field_validation.strictness_of(query)
-    make = json_patch.apply_patch if sent.media_type == write.JSON else merge_patch.merge
+    make = write.patcher_of(sent)
 
     def desire(old: Resource) -> DesiredObject:
         return _parse_scale(old, make(to_scale(old), sent.body), strictness)
@@ -85,11 +84,8 @@ def _parse_scale(old: Resource, scale: Any, strictness: Strictness) -> DesiredOb
     if spec.get("replicas") is None:
         faults.append(Fault("spec.replicas", "required"))
     elif _follows_load(old) and spec["replicas"] not in (0, _requested_replicas(old)):
-        faults.append(
-            Fault(
-                "spec.replicas", "is set by autoscaling, within spec.autoScale; only 0 is allowed, to stop the server"
-            )
-        )
+        message = "is set by autoscaling, within spec.autoScale; only 0 is allowed, to stop the server"
+        faults.append(Fault("spec.replicas", message))
         hint = f"'mizzen scale {old.meta.name} MIN-MAX' changes the limits; a number with --fixed turns autoscaling off"
         raise Invalid("the Scale is invalid: " + "; ".join(map(str, faults)), hint=hint, faults=tuple(faults))
     if faults:
@@ -114,13 +110,13 @@ def _requested_replicas(server: Resource) -> Any:
 
 def _identity_faults(old: Resource, scale: Mapping[str, Any], metadata: Mapping[str, Any]) -> list[Fault]:
     """Returns the faults if it is not a Scale, or that of another object. Absent fields default to the path."""
-    asked = [
+    expected = [
         ("kind", scale.get("kind"), "Scale"),
         ("apiVersion", scale.get("apiVersion"), VERSION),
         ("metadata.name", metadata.get("name"), old.meta.name),
         ("metadata.namespace", metadata.get("namespace"), old.meta.namespace),
     ]
-    return [Fault(path, f"must be '{right}' here") for path, said, right in asked if said not in (None, "", right)]
+    return [Fault(path, f"must be '{right}' here") for path, sent, right in expected if sent not in (None, "", right)]
 
 
 def _mapping_at(scale: Mapping[str, Any], name: str) -> Mapping[str, Any]:

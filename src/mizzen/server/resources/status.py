@@ -1,6 +1,6 @@
-"""The status subresource: what controllers report. Callers may read it; admins may also change it.
+"""The status subresource: the reports of controllers. Callers may read it; admins may also change it.
 
-Such a change does not bind controllers: they overwrite it with what they observe in their next pass.
+Such a change does not bind controllers: their next pass overwrites it with their observations.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from starlette.routing import Route
 from mizzen.errors import BadRequest, Conflict, Fault, Invalid
 from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.schema.validation_errors import faults_of
-from mizzen.patches import json_patch, merge_patch
 from mizzen.server.auth import authorization, targets
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
@@ -37,9 +36,8 @@ def routes(path: str) -> list[Route]:
 
 
 async def read(request: Request) -> Response:
-    form = representation.negotiate(
-        request, request_path.kind_of(request), Query(request, "includeObject", "pretty", "timeout")
-    )
+    query = Query(request, "includeObject", "pretty", "timeout")
+    form = representation.negotiate(request, request_path.kind_of(request), query)
     return JSONResponse(form.render((await request_path.find_object(request, "read")).wire()))
 
 
@@ -55,7 +53,7 @@ async def patch(request: Request) -> Response:
     await _require_admin(request)
     query = Query(request, *QUERY)
     sent = await read_patch(request, write.PATCHES)
-    make = json_patch.apply_patch if sent.media_type == write.JSON else merge_patch.merge
+    make = write.patcher_of(sent)
     return await _write(request, lambda old: make(old.wire(), sent.body), query, sent.size)
 
 
@@ -87,8 +85,7 @@ def _parse_status(request: Request, document: Any, old: Resource) -> Mapping[str
         raise BadRequest("the body is not an object")
     metadata, status = document.get("metadata"), document.get("status")
     version = metadata.get("resourceVersion") if isinstance(metadata, Mapping) else None
-    if version not in (None, "", old.meta.resource_version):
-        raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
+    write.refuse_stale(version or "", "", old)
     if not isinstance(status, Mapping | None):
         raise Invalid.of(str(old.ref), (Fault("status", "must be an object"),))
     try:

@@ -20,7 +20,7 @@ META = "meta.k8s.io/v1"
 Wire: TypeAlias = Mapping[str, Any]
 Cell: TypeAlias = str | int | None
 Include = Literal["None", "Metadata", "Object"]
-"""What a row holds besides its cells. kubectl asks for the whole object if it sorts or filters by itself."""
+"""The content of a row besides its cells. kubectl asks for the whole object if it sorts or filters by itself."""
 
 INCLUDES: tuple[Include, ...] = ("None", "Metadata", "Object")
 
@@ -99,9 +99,9 @@ def layout_of(kind: Kind, include: Include = "Metadata") -> TableLayout:
     own = CORE.get(kind.name)
     if own is not None:
         return TableLayout(own, include)
-    shown = [_definition(column) for column in columns.columns_of(kind)]
-    wide = [definition for definition in shown if definition.wide]
-    return TableLayout((NAME, *(one for one in shown if not one.wide), AGE, *wide, WRITER), include)
+    definitions = [_definition(column) for column in columns.columns_of(kind)]
+    wide = [definition for definition in definitions if definition.wide]
+    return TableLayout((NAME, *(one for one in definitions if not one.wide), AGE, *wide, WRITER), include)
 
 
 def _partial(item: Wire) -> dict[str, Any]:
@@ -109,10 +109,8 @@ def _partial(item: Wire) -> dict[str, Any]:
 
 
 def _definition(column: columns.ColumnSchema) -> TableColumn:
-    path = column.column.path
-    return TableColumn(
-        column.title, lambda item, _: columns.cell(item, path), column.about, column.type, wide=column.column.wide
-    )
+    path, wide = column.column.path, column.column.wide
+    return TableColumn(column.title, _path(path), column.about, column.type, wide=wide)
 
 
 def _path(path: str) -> Callable[[Wire, datetime], Cell]:
@@ -142,7 +140,7 @@ NAME = TableColumn(
     "Name", _path("metadata.name"), "The object's name, unique for its kind and namespace.", format="name"
 )
 AGE = TableColumn("Age", _since("metadata.creationTimestamp"), "How long ago it was created.", "date")
-WRITER = TableColumn("Written-by", _writer, "Who wrote it last.", wide=True)
+WRITER = TableColumn("Written-by", _writer, "The user that wrote it last.", wide=True)
 
 CORE: dict[str, tuple[TableColumn, ...]] = {
     "Namespace": (NAME, TableColumn("Status", _path("status.phase"), "Active, or Terminating while it empties."), AGE),
@@ -151,7 +149,7 @@ CORE: dict[str, tuple[TableColumn, ...]] = {
         TableColumn("Type", _path("type"), "Normal or Warning."),
         TableColumn("Reason", _path("reason"), "What happened, in one word."),
         TableColumn("Object", _involved_object, "What it happened to."),
-        TableColumn("Source", _path("source.component"), "Who reports it.", wide=True),
+        TableColumn("Source", _path("source.component"), "The component that reports it.", wide=True),
         TableColumn("Message", _path("message"), "What happened, in plain words."),
         TableColumn("First Seen", _since("firstTimestamp"), "How long ago it happened first.", wide=True),
         TableColumn("Count", _path("count"), "How often it happened.", "integer", wide=True),

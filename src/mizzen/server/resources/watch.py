@@ -9,13 +9,16 @@ from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from starlette.responses import Response, StreamingResponse
+
 from mizzen.errors import BadRequest, MizzenError
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.kinds.text import selectors
+from mizzen.server.http.context import ServerContext
 from mizzen.server.http.errors import status_body
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import aclose_on_exit
+from mizzen.server.http.streaming import aclose_on_exit, until_stopped
 from mizzen.stores.sqlite import indexes
 from mizzen.stores.store import Event, Listing, Store, Traits, Where
 
@@ -51,7 +54,7 @@ INITIAL_END = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """Where a watch starts, and what its reader gets besides changes."""
+    """The start of a watch, and the events that its reader gets besides changes."""
 
     since: str = ""
     """Send changes after this version; if empty, first ADDED for all existing objects."""
@@ -79,6 +82,14 @@ def parse_watch(query: Query) -> WatchOptions | None:
         return WatchOptions(bookmarks=bookmarks, marked=bookmarks, seconds=seconds)
     only_new = bool(query.text("sendInitialEvents")) and not since
     return WatchOptions(str(since) if since else "", only_new=only_new, bookmarks=bookmarks, seconds=seconds)
+
+
+def respond(
+    context: ServerContext, kind: str, where: Where, begin: WatchOptions, visible: Visible, *, forms: NextForm
+) -> Response:
+    """Returns the response to a watch, which ends when its time is up or the plane stops."""
+    lines = stream_lines(context.store, kind, where, begin, visible, forms=forms)
+    return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
 
 
 async def stream_lines(

@@ -21,7 +21,7 @@ from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import aclose_on_exit, until_stopped
 from mizzen.server.resources import request_path
-from mizzen.stores.store import Where
+from mizzen.stores.all_pages import workloads_of
 
 MARK = b"\0place "
 _READ = "[0-9]{1,6}=[0-9]{1,18}-[0-9]{1,20}"
@@ -57,42 +57,38 @@ async def log(request: Request) -> Response:
     query = Query(request, "tail", "follow", "places", "after", "build")
     tail, follow = query.number("tail"), query.flag("follow")
     after = LogPosition.parse(query.text("after")) if query.text("after") else None
-    context = context_of(request)
-    if query.flag("build"):
-        chunks = _read_build_log(context, resource, tail=tail, follow=follow)
-    else:
-        chunks = _read_logs(context, resource, tail=tail, follow=follow, places=query.flag("places"), after=after)
+    context, build = context_of(request), query.flag("build")
+    places = query.flag("places") and not build
+    chunks = _read_logs(context, resource, tail=tail, follow=follow, places=places, after=after, build=build)
     return StreamingResponse(until_stopped(chunks, context.stopping), media_type="text/plain; charset=utf-8")
 
 
-async def _read_build_log(
-    context: ServerContext, server: Resource, *, tail: int | None, follow: bool
-) -> AsyncGenerator[bytes, None]:
-    """Yields the build output of the environment of the server's newest workload."""
-    for workload in (await _workloads(context, server))[-1:]:
-        async with aclose_on_exit(context.logs(workload, tail=tail, follow=follow, places=None, build=True)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-
-async def _workloads(context: ServerContext, server: Resource) -> tuple[Resource, ...]:
-    where = Where(namespace=server.meta.namespace, owner=server.meta.uid)
-    return (await context.store.list("Workload", where)).items
-
-
 async def _read_logs(
-    context: ServerContext, server: Resource, *, tail: int | None, follow: bool, places: bool, after: LogPosition | None
+    context: ServerContext,
+    server: Resource,
+    *,
+    tail: int | None,
+    follow: bool,
+    places: bool,
+    after: LogPosition | None,
+    build: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """Yields the output of the server's workloads, one after the other; follows only the last one."""
-    workloads = await _workloads(context, server)
+    """Yields the output of the server's workloads, one after the other; follows only the last one.
+
+    `build`: instead, the output of building the environment of the newest workload.
+    """
+    workloads = await workloads_of(context.store, server)
     uids = [workload.meta.uid for workload in workloads]
-    if after is not None:
-        # Everything after the position is new, whatever `tail` says; if its workload is gone, read all of the others.
+    if build:
+        workloads, after = workloads[-1:], None
+    elif after is not None:
+        # Everything after the position is new, so `tail` does not count; if its workload is gone, read all the others.
         workloads, tail = workloads[uids.index(after.workload) if after.workload in uids else 0 :], None
     for workload in workloads:
         uid, last = workload.meta.uid, workload is workloads[-1]
         place = LogPosition(uid, after.read if after is not None and after.workload == uid else {})
-        kept = place.read if places or after is not None else None
-        async with aclose_on_exit(context.logs(workload, tail=tail, follow=follow and last, places=kept)) as chunks:
+        read = place.read if places or after is not None else None
+        log = context.logs(workload, tail=tail, follow=follow and last, places=read, build=build)
+        async with aclose_on_exit(log) as chunks:
             async for chunk in chunks:
                 yield chunk + place.line() if places else chunk

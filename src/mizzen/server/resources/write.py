@@ -62,7 +62,7 @@ class DesiredObject:
 
     document: Mapping[str, Any]
     owners: tuple[Manager, ...] | None = None
-    """The managers of its fields; None: the writer owns what it changes."""
+    """The managers of its fields; None: the writer owns the fields that it changes."""
     warnings: tuple[Warn, ...] = ()
 
 
@@ -118,10 +118,17 @@ async def patch(request: Request) -> Response:
     await request_path.find_object(request, "write")
     if query.text("force"):
         raise BadRequest("force is only for apply")
-    make = merge_patch.merge if sent.media_type == MERGE else json_patch.apply_patch
-    return await update_object(
-        request, lambda old: DesiredObject(_whole_object(make(old.wire(), sent.body))), query, size=sent.size
-    )
+    make = patcher_of(sent)
+
+    def make_desired(old: Resource) -> DesiredObject:
+        return DesiredObject(_whole_object(make(old.wire(), sent.body)))
+
+    return await update_object(request, make_desired, query, size=sent.size)
+
+
+def patcher_of(sent: PatchBody) -> Callable[[Any, Any], Any]:
+    """Returns the function that applies this patch to a document; an apply counts as a merge."""
+    return json_patch.apply_patch if sent.media_type == JSON else merge_patch.merge
 
 
 async def create_object(request: Request, kind: Kind, desired: DesiredObject, query: Query) -> Response:
@@ -168,7 +175,7 @@ async def update_object(
         actor = request_path.require_write(request, old, old)
         desired = await run_in_worker(request, size + size_hint(old.spec), partial(make_desired, old))
         draft = await _decode(request, kind, desired.document, query, namespace=old.meta.namespace, name=old.meta.name)
-        _refuse_stale(draft, old)
+        refuse_stale(draft.resource_version, draft.uid, old)
         new = await _admit_update(request, kind, draft, old)
         new = await _with_managers(request, desired, old, new, by)
         odd = await run_while_connected(request, _check_references(context, new, query))
@@ -185,9 +192,9 @@ async def update_object(
 async def _admit_update(request: Request, kind: Kind, draft: Draft, old: Resource) -> Resource:
     """The object as the draft changes it, if the caller may change it that way."""
     hooks = _hooks_of(request, kind)
-    kept = draft if hooks is None else hooks.keep(draft, old)
-    kept = privileged_fields.with_trust(request, kind, kept, old.meta.namespace, old)
-    new = decode.build_update(kind, kept, old, authorization.actor_of(request))
+    draft = draft if hooks is None else hooks.keep(draft, old)
+    draft = privileged_fields.with_trust(request, kind, draft, old.meta.namespace, old)
+    new = decode.build_update(kind, draft, old, authorization.actor_of(request))
     await privileged_fields.require_names(request, new)
     request_path.require_write(request, new, old)
     privileged_fields.require(request, new, old)
@@ -227,10 +234,7 @@ async def check_guard(context: ServerContext, guard: Guard | None) -> None:
 
 async def _apply(request: Request, sent: PatchBody, query: Query) -> Response:
     kind = request_path.kind_of(request)
-    by = query.text("fieldManager")
-    if not by:
-        raise BadRequest("apply needs fieldManager: the owner of the applied fields", hint="?fieldManager=<your tool>")
-    by = field_managers.manager_name(request, by)
+    by = field_managers.apply_manager(request, query)
     force, now = query.flag("force"), context_of(request).now
     document = _require_object(sent.body)
     named = {**document, "metadata": {**_metadata(document), "name": request.path_params["name"]}}
@@ -283,22 +287,23 @@ def _metadata(document: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _owner_warnings(document: Mapping[str, Any], old: Resource | None = None) -> tuple[Warn, ...]:
-    """Warns a caller that sets owners, unless they only send back what they got."""
-    said = _metadata(document).get("ownerReferences")
-    kept = [] if old is None else [owner.wire() for owner in old.meta.owners]
-    return () if not said or decode.is_same(said, kept) else (OWNERS_WARNING,)
+    """Warns a caller that sets owners, unless they only send back the stored ones."""
+    sent = _metadata(document).get("ownerReferences")
+    stored = [] if old is None else [owner.wire() for owner in old.meta.owners]
+    return () if not sent or decode.is_same(sent, stored) else (OWNERS_WARNING,)
 
 
 def _refuse_other_name(request: Request, document: Mapping[str, Any]) -> None:
-    said, name = _metadata(document).get("name"), request.path_params["name"]
-    if said not in (None, name):
-        raise BadRequest(f"metadata.name must be '{name}', as the path says, not '{said}'")
+    sent, name = _metadata(document).get("name"), request.path_params["name"]
+    if sent not in (None, name):
+        raise BadRequest(f"metadata.name must be '{name}', as the path says, not '{sent}'")
 
 
-def _refuse_stale(draft: Draft, old: Resource) -> None:
-    if draft.resource_version not in ("", old.meta.resource_version):
+def refuse_stale(version: str, uid: str, old: Resource) -> None:
+    """Refuses a change that was made for another state, or another object of that name."""
+    if version not in ("", old.meta.resource_version):
         raise Conflict(f"{old.ref} changed since it was read", hint="read it again and repeat the change")
-    if draft.uid not in ("", old.meta.uid):
+    if uid not in ("", old.meta.uid):
         raise Conflict(f"{old.ref} is not the object that was read: its uid differs", hint="read it again")
 
 
@@ -334,11 +339,8 @@ async def _decode(
 ) -> Draft:
     known = Context(capabilities=context_of(request).capabilities)
     strictness = field_validation.strictness_of(query)
-    draft = await run_in_worker(
-        request,
-        size_hint(body),
-        lambda: field_validation.decode(strictness, kind, body, namespace=namespace, name=name, known=known),
-    )
+    work = partial(field_validation.decode, strictness, kind, body, namespace=namespace, name=name, known=known)
+    draft = await run_in_worker(request, size_hint(body), work)
     if not draft.restored or query.text("fieldManager") == CLIENT_SIDE:
         return draft
     return dataclasses.replace(draft, warnings=(*draft.warnings, EMPTY_WARNING))
@@ -348,18 +350,16 @@ async def _with_managers(
     request: Request, desired: DesiredObject, old: Resource | None, new: Resource, by: str
 ) -> Resource:
     """Returns `new` with the desired managers, or those that follow from the change."""
-    owners, now = desired.owners, context_of(request).now()
-    if owners is not None:
-        return await run_in_worker(request, size_hint(new.spec), lambda: field_managers.with_managers(new, owners))
-    return await run_in_worker(request, size_hint(new.spec), lambda: field_managers.record_update(old, new, by, now))
+    now = context_of(request).now()
+    work = partial(field_managers.record, old, new, desired.owners, by, now)
+    return await run_in_worker(request, size_hint(new.spec), work)
 
 
 def _unverified_object(kind: Kind, body: Mapping[str, Any], namespace: str) -> Resource:
     """Returns the object before validation, for the decision whether the caller may write it at all."""
     spec, name = body.get("spec"), _metadata(body).get("name")
-    return Resource(
-        kind.name, Meta(name if isinstance(name, str) else "", namespace), spec if isinstance(spec, Mapping) else {}
-    )
+    meta = Meta(name if isinstance(name, str) else "", namespace)
+    return Resource(kind.name, meta, spec if isinstance(spec, Mapping) else {})
 
 
 def _collection(request: Request) -> str:

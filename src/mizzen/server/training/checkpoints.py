@@ -18,13 +18,10 @@ from starlette.routing import Route
 from mizzen.errors import Conflict, Fault, NotFound
 from mizzen.kinds.schema.resource import Ref
 from mizzen.runs.checkpoints import Checkpoint
-from mizzen.server.auth import authorization, targets
 from mizzen.server.http import list_responses, tar_stream
 from mizzen.server.http.context import ServerContext, context_of
-from mizzen.server.http.query import Query
 from mizzen.server.models import views
 from mizzen.server.training import job_lookup
-from mizzen.server.training.job_lookup import JobIdentity
 
 
 def routes() -> list[Route]:
@@ -40,48 +37,40 @@ def routes() -> list[Route]:
 
 async def list_all(request: Request) -> Response:
     """Newest first; empty before the first. Also works for a job set whose object is deleted."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
-    context = context_of(request)
-    saved = await _list_saved(context, request, ref, await job_lookup.find_identity(request, ref))
+    ref, _, context = views.authorize(request, "read")
+    job, version = await job_lookup.find_identity(request, ref), job_lookup.version_at(request, ref)
+    saved = await asyncio.to_thread(context.checkpoints.of_job, ref.namespace, ref.name, version, job.uid)
     served = await job_lookup.servers_by_checkpoint(context.store, ref) if saved else {}
     return await list_responses.list_response(saved, lambda one: render(context, one, served), {"continue": ""})
 
 
 async def describe(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
-    context, found = context_of(request), await _find_checkpoint(request, ref)
+    ref, _, context = views.authorize(request, "read")
+    found = await _find_checkpoint(request, ref)
     return JSONResponse(render(context, found, await job_lookup.servers_by_checkpoint(context.store, ref)))
 
 
 async def download_files(request: Request) -> Response:
     """All its files as a tar archive. Anonymous callers may not read them."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref, subresource="files"))
+    ref, _, context = views.authorize(request, "read", subresource="files")
     found = await _find_checkpoint(request, ref)
-    archive = tar_stream.TarArchive.of(found.files, context_of(request).blobs.path, found.created)
-    headers = {
-        "Content-Length": str(archive.size),
-        "Content-Disposition": f'attachment; filename="{found.id}.tar"',
-    }
+    archive = tar_stream.TarArchive.of(found.files, context.blobs.path, found.created)
+    disposition = f'attachment; filename="{found.id}.tar"'
+    headers = {"Content-Length": str(archive.size), "Content-Disposition": disposition}
     return StreamingResponse(archive.chunks(), media_type="application/octet-stream", headers=headers)
 
 
 async def trust(request: Request) -> Response:
     """Trust a checkpoint that another user's job saved: from now on it may be unpickled when it is loaded."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "admin", targets.model(ref))
-    context, found = context_of(request), await _find_checkpoint(request, ref)
-    trusted = await asyncio.to_thread(context.checkpoints.vouch, found)
+    ref, _, context = views.authorize(request, "admin")
+    trusted = await asyncio.to_thread(context.checkpoints.vouch, await _find_checkpoint(request, ref))
     return JSONResponse(render(context, trusted, await job_lookup.servers_by_checkpoint(context.store, ref)))
 
 
 async def delete(request: Request) -> Response:
     """Raises Conflict while it is served. Its files are collected once nothing refers to them."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "write", targets.model(ref))
-    context, found = context_of(request), await _find_checkpoint(request, ref)
+    ref, _, context = views.authorize(request, "write")
+    found = await _find_checkpoint(request, ref)
     await _refuse_served(context, ref, found)
     await asyncio.to_thread(context.checkpoints.remove, found)
     try:
@@ -118,25 +107,13 @@ def render(context: ServerContext, one: Checkpoint, served: dict[str, list[str]]
     }
 
 
-async def _list_saved(context: ServerContext, request: Request, model: Ref, known: JobIdentity) -> list[Checkpoint]:
-    version = job_lookup.version_at(request, model)
-    return await asyncio.to_thread(context.checkpoints.of_job, model.namespace, model.name, version, known.uid)
-
-
 async def _find_checkpoint(request: Request, model: Ref) -> Checkpoint:
-    context, known, wanted = (
-        context_of(request),
-        await job_lookup.find_identity(request, model),
-        request.path_params["checkpoint"],
-    )
-    version = job_lookup.version_at(request, model)
-    found = await asyncio.to_thread(context.checkpoints.find, model.namespace, model.name, version, wanted)
-    if found is None or found.job_uid != known.uid:
-        version_in_path = request.path_params["version"]
-        raise NotFound(
-            f"{known.ref} has no checkpoint '{wanted[:100]}'",
-            hint=f"GET /model/{model.name}/train/{version_in_path}/{known.ref.name}/checkpoint lists its checkpoints",
-        )
+    job, id_ = await job_lookup.find_identity(request, model), request.path_params["checkpoint"]
+    version, find = job_lookup.version_at(request, model), context_of(request).checkpoints.find
+    found = await asyncio.to_thread(find, model.namespace, model.name, version, id_)
+    if found is None or found.job_uid != job.uid:
+        listed = f"/model/{model.name}/train/{request.path_params['version']}/{job.ref.name}/checkpoint"
+        raise NotFound(f"{job.ref} has no checkpoint '{id_[:100]}'", hint=f"GET {listed} lists its checkpoints")
     return found
 
 

@@ -14,12 +14,13 @@ from typing import Self
 
 from mizzen.errors import BadRequest, NotFound
 from mizzen.kinds.schema.findings import suggestion
+from mizzen.kinds.schema.resource import Resource
 from mizzen.kinds.text import durations
 from mizzen.runs import logs
 from mizzen.runs.paths import JobPlace
+from mizzen.server.http import streaming
 from mizzen.server.http.context import ServerContext
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import aclose_on_exit
 from mizzen.server.training import job_lookup
 from mizzen.server.training.job_lookup import JobIdentity
 
@@ -60,7 +61,9 @@ def _parse_since(query: Query, now: datetime) -> float | None:
 
 async def stream_lines(context: ServerContext, job: JobIdentity, query: JobLogQuery) -> AsyncGenerator[bytes, None]:
     """Blocks of whole lines. With follow, it ends when the job set has ended and all its output was sent."""
-    ended = asyncio.ensure_future(_wait_ended(context, job) if query.follow else _return_at_once())
+    ended: asyncio.Task[Resource] | None = None
+    if query.follow and job.job is not None:
+        ended = asyncio.create_task(job_lookup.wait_ended(context.store, job.job))
     try:
         output = logs.lines(
             context.blobs.documents,
@@ -69,14 +72,13 @@ async def stream_lines(context: ServerContext, job: JobIdentity, query: JobLogQu
             replicas=[query.replica] if query.replica else None,
             tail=query.tail,
             since=query.since,
-            follow=lambda: query.follow and not ended.done(),
+            follow=lambda: ended is not None and not ended.done(),
         )
-        async with aclose_on_exit(output) as blocks:
+        async with streaming.aclose_on_exit(output) as blocks:
             async for block in blocks:
                 yield block
     finally:
-        ended.cancel()
-        await asyncio.gather(ended, return_exceptions=True)
+        await streaming.cancel(ended)
 
 
 def refuse_unknown_replica(job: JobIdentity, replica: str) -> None:
@@ -86,12 +88,3 @@ def refuse_unknown_replica(job: JobIdentity, replica: str) -> None:
     names = job_lookup.replica_names(job.job)
     if names and replica not in names:
         raise NotFound(f"{job.ref} has no replica '{replica}'", hint=suggestion(replica, names, "replicas"))
-
-
-async def _wait_ended(context: ServerContext, known: JobIdentity) -> None:
-    if known.job is not None:
-        await job_lookup.wait_ended(context.store, known.job)
-
-
-async def _return_at_once() -> None:
-    pass

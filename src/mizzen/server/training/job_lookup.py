@@ -21,6 +21,7 @@ from mizzen.server.admission import model_family
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.streaming import aclose_on_exit
 from mizzen.server.models import views
+from mizzen.stores.name_errors import Missing
 from mizzen.stores.store import Store
 
 LEADER_NAMES = frozenset(f"{type_.lower()}-0" for type_ in LEADERS)
@@ -44,38 +45,37 @@ def version_at(request: Request, model: Ref) -> str:
 
 async def find_job(request: Request, model: Ref) -> Resource:
     """The job set in the path. Raises NotFound unless it belongs to this model and version."""
-    job = await context_of(request).store.get(_job_ref(request, model))
-    if not _is_job_of(job, model, version_at(request, model)):
-        raise _foreign_job_error(request, model)
+    ref = Ref("TrainingJob", request.path_params["job"], model.namespace)
+    version = version_at(request, model)
+    job = await context_of(request).store.get(ref)
+    if catalog.model_of(job) != model.name or model_family.version_of(job) != version:
+        version = request.path_params["version"]
+        raise NotFound(
+            f"{ref} does not train version {version} of {model}",
+            hint=f"GET /model/{model.name}/train/{version}?state=all lists its job sets",
+        )
     return job
 
 
 async def find_identity(request: Request, model: Ref) -> JobIdentity:
     """As `find_job`, but also for a job set whose object is deleted, from its history or its checkpoints."""
-    context, ref, version = context_of(request), _job_ref(request, model), version_at(request, model)
     try:
-        job = await context.store.get(ref)
-    except NotFound:
-        uid = await _uid_of_deleted(context, ref, model, version)
+        job = await find_job(request, model)
+    except Missing as error:
+        uid = await _uid_of_deleted(context_of(request), error.ref, model, version_at(request, model))
         if uid is None:
             raise
-        return JobIdentity(ref, uid, None)
-    if not _is_job_of(job, model, version):
-        raise _foreign_job_error(request, model)
-    return JobIdentity(ref, job.meta.uid, job)
+        return JobIdentity(error.ref, uid, None)
+    return JobIdentity(job.ref, job.meta.uid, job)
 
 
 async def describe(context: ServerContext, job: Resource, *, with_log: bool) -> dict[str, Any]:
     """The job set with its live progress from its files, its checkpoints, and the servers that use them.
 
-    `with_log`: include the last lines before a failure, for callers who may read the log."""
-    saved = await asyncio.to_thread(
-        context.checkpoints.of_job,
-        job.meta.namespace,
-        str(job.spec.get("modelName")),
-        model_family.version_of(job),
-        job.meta.uid,
-    )
+    `with_log`: include the last lines before a failure, for callers that may read the log."""
+    model, version = str(job.spec.get("modelName")), model_family.version_of(job)
+    list_saved = context.checkpoints.of_job
+    saved = await asyncio.to_thread(list_saved, job.meta.namespace, model, version, job.meta.uid)
     serving = await servers_of(context.store, job, saved)
     status = TrainingJobStatus.of(job)
     live = await asyncio.to_thread(_read_progress, context, job, status)
@@ -97,11 +97,9 @@ async def describe(context: ServerContext, job: Resource, *, with_log: bool) -> 
 def render_summary(context: ServerContext, job: Resource) -> dict[str, Any]:
     """The job set as in lists, with live progress unless it has ended. Blocking."""
     view = views.render_job(job)
-    now = (
-        None
-        if model_family.has_ended(job)
-        else progress.read(JobPlace(context.data_dir, job.meta.uid).replica(leader_of(job)))
-    )
+    if model_family.has_ended(job):
+        return view
+    now = progress.read(JobPlace(context.data_dir, job.meta.uid).replica(leader_of(job)))
     return view if now is None else view | {"progress": _render_progress(now)}
 
 
@@ -205,19 +203,3 @@ def format_timestamp(seconds: float) -> str | None:
         return format_time(datetime.fromtimestamp(seconds, UTC)) if seconds > 0 else None
     except (ValueError, OverflowError, OSError):
         return None
-
-
-def _is_job_of(job: Resource, model: Ref, version: str) -> bool:
-    return catalog.model_of(job) == model.name and model_family.version_of(job) == version
-
-
-def _job_ref(request: Request, model: Ref) -> Ref:
-    return Ref("TrainingJob", request.path_params["job"], model.namespace)
-
-
-def _foreign_job_error(request: Request, model: Ref) -> NotFound:
-    version = request.path_params["version"]
-    return NotFound(
-        f"{_job_ref(request, model)} does not train version {version} of {model}",
-        hint=f"GET /model/{model.name}/train/{version}?state=all lists its job sets",
-    )

@@ -19,13 +19,12 @@ from mizzen.access.policy import Actor
 from mizzen.errors import AlreadyExists, BadRequest, Conflict, Fault, Invalid
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.findings import Context, Warn, suggestion
-from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Meta, Ref, Resource, Status, format_time
+from mizzen.kinds.schema.resource import Meta, Ref, Resource, Status, format_time
 from mizzen.kinds.text.versions import normal_version
 from mizzen.kinds.training import Termination
 from mizzen.reconcile.recorder import EventNote
 from mizzen.server.admission import (
     create_guards,
-    decode,
     field_managers,
     idempotency,
     model_family,
@@ -72,75 +71,64 @@ def routes() -> list[Route]:
 async def create(request: Request) -> Response:
     """Each call starts another job set. With an `Idempotency-Key`, a call that is repeated within a day returns the
     first job set, with 200 instead of 201."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
+    ref, actor, context = views.authorize(request, "write")
     body = await read_object(request)
     version = views.version_at(request, ref).name.partition(".")[2]
     spec = _build_spec(body, ref, version)
     key = idempotency.key_of(request, actor, f"{ref.namespace}/{ref.name}/train/{version}", spec)
     privileged_fields.require(request, Resource(KIND.name, Meta("", ref.namespace), spec))
-    context = context_of(request)
     stored, warnings = await _create_named(request, ref, spec, actor, key)
     location = {"Location": views.location_of(f"/model/{ref.name}/train/{version}/{stored.meta.name}", ref.namespace)}
     if warnings is None:
         return JSONResponse(views.render_job(stored), headers={**location, idempotency.REPLAY_HEADER: "true"})
-    context.recorder.record_note(
-        await context.store.get(ref),
-        EventNote("TrainingStarted", f"{actor.name} started training version {version} as {stored.meta.name}"),
-    )
+    note = EventNote("TrainingStarted", f"{actor.name} started training version {version} as {stored.meta.name}")
+    context.recorder.record_note(await context.store.get(ref), note)
     return warning_headers.attach(JSONResponse(views.render_job(stored), 201, headers=location), warnings)
 
 
 async def list_all(request: Request) -> Response:
     """By name, one page at a time: of one version, or of all."""
     query = Query(request, "namespace", "state", "limit", "continue", "labelSelector")
-    ref = views.model_at(request, query)
-    authorization.require(request, "read", targets.model(ref))
-    context, has_state = context_of(request), _state_filter(query.text("state") or "ongoing")
+    ref, _, context = views.authorize(request, "read", query)
+    has_state = _state_filter(query.text("state") or "ongoing")
     version: str | None = None
     if "version" in request.path_params:
         version = job_lookup.version_at(request, ref)
         await context.store.get(create_guards.version_ref(ref, version) if version else ref)
     else:
         await context.store.get(ref)
+
+    def is_selected(job: Resource) -> bool:
+        return has_state(job) and version in (None, model_family.version_of(job))
+
     where = replace(model_family.where_model(ref), labels=query.selector())
-    listing = await context.pages.list_page(
-        context.store,
-        KIND.name,
-        where,
-        lambda job: has_state(job) and version in (None, model_family.version_of(job)),
-        limit=query.limit(MOST_AT_ONCE),
-        token=query.text("continue"),
-    )
+    limit, token = query.limit(MOST_AT_ONCE), query.text("continue")
+    listing = await context.pages.list_page(context.store, KIND.name, where, is_selected, limit=limit, token=token)
     return await list_responses.list_response(
         listing.items, lambda job: job_lookup.render_summary(context, job), {"continue": listing.next or ""}
     )
 
 
 async def describe(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
-    authorization.require(request, "read", targets.model(ref))
+    ref, _, context = views.authorize(request, "read")
     with_log = authorization.is_allowed(request, "read", targets.model(ref, subresource="logs"))
-    return JSONResponse(
-        await job_lookup.describe(context_of(request), await job_lookup.find_job(request, ref), with_log=with_log)
-    )
+    job = await job_lookup.find_job(request, ref)
+    return JSONResponse(await job_lookup.describe(context, job, with_log=with_log))
 
 
 async def terminate(request: Request) -> Response:
     """202 once the request is recorded; 200 if it has ended, or was ending already. Its logs and checkpoints stay."""
     query = Query(request, "namespace", "wait")
-    ref = views.model_at(request, query)
-    actor = authorization.require(request, "write", targets.model(ref))
-    context, wait = context_of(request), query.flag("wait")
+    ref, actor, context = views.authorize(request, "write", query)
+    wait = query.flag("wait")
     job = await job_lookup.find_job(request, ref)
     code = 200
     while not model_family.has_ended(job) and not job.status.get("terminated"):
         decided = Termination(actor=actor.name, time=format_time(context.now()))
         new = replace(job, status={**job.status, "terminated": decided.wire()})
+        new = field_managers.record_status_decision(job, new, context.now())
         try:
-            job = await context.store.update_status(
-                field_managers.record_status_decision(job, new, context.now()), actor.name, decision="terminated"
-            )
+            job = await context.store.update_status(new, actor.name, decision="terminated")
         except Conflict:
             job = await job_lookup.find_job(request, ref)  # the controller wrote it meanwhile
             continue
@@ -162,9 +150,7 @@ async def resume(request: Request) -> Response:
 
 async def logs(request: Request) -> Response:
     query = Query(request, "namespace", "follow", "tail", "since", "replica")
-    ref = views.model_at(request, query)
-    authorization.require(request, "read", targets.model(ref, subresource="logs"))
-    context = context_of(request)
+    ref, _, context = views.authorize(request, "read", query, subresource="logs")
     log_query = job_logs.JobLogQuery.of(query, context.now())
     job = await job_lookup.find_identity(request, ref)
     job_logs.refuse_unknown_replica(job, log_query.replica)
@@ -174,23 +160,17 @@ async def logs(request: Request) -> Response:
 
 async def _set_suspend(request: Request, *, to: bool) -> Response:
     """Changes nothing if it already is in that state. Raises Conflict if it has ended."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = authorization.require(request, "write", targets.model(ref))
-    context = context_of(request)
+    ref, actor, context = views.authorize(request, "write")
     while True:
         job = await job_lookup.find_job(request, ref)
         model_family.refuse_deleting(job)
         if model_family.has_ended(job) or job.status.get("terminated"):
+            state = "has ended" if model_family.has_ended(job) else "is being ended"
             hint = f"POST /model/{ref.name}/train/{request.path_params['version']} starts another job set"
-            raise Conflict(
-                f"{job.ref} has ended" if model_family.has_ended(job) else f"{job.ref} is being ended", hint=hint
-            )
+            raise Conflict(f"{job.ref} {state}", hint=hint)
         if job.spec.get("suspend", False) is to:
             return JSONResponse(views.render_job(job))
-        meta = replace(job.meta, annotations={**job.meta.annotations, ACTOR_ANNOTATION: actor.name})
-        new = field_managers.record_plane_update(
-            job, replace(job, meta=meta, spec={**job.spec, "suspend": to}), context.now()
-        )
+        new = field_managers.change_spec(job, {**job.spec, "suspend": to}, actor.name, context.now())
         try:
             return JSONResponse(views.render_job(await context.store.update(new, actor.name)))
         except Conflict:
@@ -237,14 +217,10 @@ async def _create_named(
         if earlier is not None:
             return earlier, None
         draft = _build_draft(request, ref, spec, key)
-        resource = field_managers.record_plane_update(
-            None, decode.build_new(KIND, draft, ref.namespace, actor), context.now()
-        )
-        warnings = (await reference_checks.examine(context, resource)).warnings
+        new = field_managers.build_new(draft, KIND, ref.namespace, actor, context.now())
+        warnings = (*draft.warnings, *(await reference_checks.examine(context, new)).warnings)
         try:
-            return await context.store.create(resource, actor.name, guard=guard), _flatten_warnings(
-                (*draft.warnings, *warnings)
-            )
+            return await context.store.create(new, actor.name, guard=guard), views.flatten_warnings(warnings)
         except AlreadyExists:
             earlier = await idempotency.find_earlier(context, ref, key)  # the same call, made concurrently
             if earlier is not None:
@@ -253,15 +229,6 @@ async def _create_named(
 
 
 def _build_draft(request: Request, ref: Ref, spec: Mapping[str, Any], key: idempotency.IdempotencyKey | None) -> Draft:
-    sent = views.build_manifest(KIND.name, ref, spec)
-    known = Context(capabilities=context_of(request).capabilities)
-    try:
-        draft = decode.decode(KIND, sent, namespace=ref.namespace, known=known)
-    except Invalid as error:
-        raise views.flatten_faults("the job", error) from error
+    draft = views.decode_object(ref, spec, "the job", Context(capabilities=context_of(request).capabilities))
     draft = privileged_fields.with_trust(request, KIND, draft, ref.namespace)
     return draft if key is None else idempotency.with_key(draft, key)
-
-
-def _flatten_warnings(found: tuple[Warn, ...]) -> tuple[Warn, ...]:
-    return tuple(Warn(warn.path.removeprefix("spec."), warn.message) for warn in found)

@@ -47,7 +47,7 @@ def _is_to_be_trained(options: VersionOptions, framework: str, files: Sequence[s
 
 
 def _has_code(options: VersionOptions, files: Sequence[str]) -> bool:
-    """Code next to a pickle is probably what loads it."""
+    """Code next to a pickle probably loads it."""
     return ":" in (options.entrypoint or "") or any(file.endswith(".py") for file in files)
 
 

@@ -86,15 +86,11 @@ async def find_unavailable(context: ServerContext, model: Ref, actor: Actor, dig
     Otherwise a caller could obtain another user's content by knowing its digest.
     """
     wanted = frozenset(digests)
-    if not actor.admin:
-        uploads = Uploads(context.blobs, context.limits)
-        sent = {digest for digest in wanted if uploads.has_sent(actor.name, digest)}
-        unknown = wanted - sent
-        if unknown:
-            unknown -= await _digests_of_model(context.store, model)
-    else:
-        unknown = frozenset()
-    return unknown | await asyncio.to_thread(_find_absent, context.blobs, wanted - unknown)
+    uploads = Uploads(context.blobs, context.limits)
+    unknown = frozenset(one for one in wanted if not actor.admin and not uploads.has_sent(actor.name, one))
+    if unknown:
+        unknown -= await _digests_of_model(context.store, model)
+    return unknown | await asyncio.to_thread(context.blobs.hold, wanted - unknown)
 
 
 def entries_of(spec: Mapping[str, Any]) -> tuple[Entry, ...]:
@@ -133,7 +129,7 @@ def _digest(files: Iterable[HasContent]) -> str | None:
 
 
 def _require_local_admin(request: Request, actor: Actor) -> None:
-    """The plane can read every file of its user, so only callers who can read them anyway may name local files."""
+    """The plane can read every file of its user, so only callers that can read them anyway may name local files."""
     host = request.client.host if request.client else ""
     try:
         here = ipaddress.ip_address(host).is_loopback
@@ -195,7 +191,7 @@ async def ingest_download(
     entrypoint: str | None,
     on_start: Callable[[Spool], None] = lambda _spool: None,
 ) -> IngestedFiles:
-    """Download and store files. `began` gets the spool, whose size shows the progress."""
+    """Download and store files. `on_start` gets the spool, whose size shows the progress."""
     with context.blobs.spool(context.limits.upload_bytes) as spool:
         on_start(spool)
         await download.fetch(source.url, spool, source.sha256, download.Policy(private=actor.admin))
@@ -278,10 +274,6 @@ def _not_uploaded_error(model: Ref, faults: tuple[Fault, ...]) -> Invalid:
 
 def _to_entries(blobs: FileBlobs, files: tuple[UploadedFile, ...]) -> tuple[Entry, ...]:
     return tuple(Entry(file.path, file.digest, blobs.head(file.digest).size) for file in files)
-
-
-def _find_absent(blobs: FileBlobs, digests: Iterable[str]) -> frozenset[str]:
-    return blobs.hold(digests)
 
 
 async def _digests_of_model(store: Store, model: Ref) -> set[str]:

@@ -147,10 +147,9 @@ async def _find_or_create_model(context: ServerContext, ref: Ref, options: Versi
     there = await find(context.store, ref)
     if there is not None:
         return there
-    kind = catalog.BY_NAME["Model"]
     spec = {"framework": options.framework} if options.framework else {}
-    draft = decode.decode(kind, views.build_manifest(kind.name, ref, spec), namespace=ref.namespace)
-    new = decode.build_new(kind, draft, ref.namespace, actor)
+    draft = views.decode_object(ref, spec, "the model")
+    new = decode.build_new(catalog.BY_NAME[ref.kind], draft, ref.namespace, actor)
     try:
         return await context.store.create(new, actor.name, guard=create_guards.guard_for(new))
     except AlreadyExists:

@@ -1,24 +1,26 @@
 """Registration of versions, shared by the /apis and /model APIs.
 
-The plane sets some spec fields: who created the version, and whether its files may be unpickled. It ignores what
-callers send there, so that they can send back what they read. Only the plane records the origin of files, and only of
-those it fetched itself: the /model API can set it, a version written out in full cannot.
+The plane sets some spec fields: the creator of the version, and whether its files may be unpickled. It ignores values
+that callers send there, so that they can send back an object that they read. Only the plane records the origin of
+files, and only of those it fetched itself: the /model API can set it, a version written out in full cannot.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
 
 from mizzen.access.policy import Actor
-from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound, Unavailable
+from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, Unavailable
 from mizzen.kinds import catalog
-from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource
+from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.versions import check_new_version, normal_version
+from mizzen.reconcile.controller import find
 from mizzen.server.admission import create_guards, decode, field_managers, model_family
 from mizzen.server.admission.decode import Draft
 from mizzen.server.auth import authorization, targets
@@ -53,7 +55,7 @@ async def register(
         check_new_version(draft.spec["version"])
     except ValueError as error:
         faults = (Fault("spec.version", str(error)), *faults)
-    there = await _exists(context.store, model)
+    there = await find(context.store, model) is not None
     if not there and (model.kind, model.name) not in assumed:
         faults = (Fault("spec.modelName", f"{model} does not exist"), *faults)
     if faults:
@@ -106,12 +108,9 @@ async def trust(context: ServerContext, ref: Ref, actor: Actor) -> Resource:
         if not old.spec.get("artifacts"):
             raise Conflict(f"{ref} has no files to trust")
         spec = _with_decided_fields(old.spec, old.spec.get("createdBy", ""), lambda _path: True)
-        meta = replace(old.meta, annotations={**old.meta.annotations, ACTOR_ANNOTATION: actor.name})
-        try:
-            new = field_managers.record_plane_update(old, replace(old, meta=meta, spec=spec), context.now())
+        new = field_managers.change_spec(old, spec, actor.name, context.now())
+        with suppress(Conflict):
             return await context.store.update(new, actor.name)
-        except Conflict:
-            continue
 
 
 async def add(context: ServerContext, version: Resource, actor: Actor) -> Resource:
@@ -128,10 +127,8 @@ async def add_next(context: ServerContext, model: Ref, numbered: Callable[[str],
     await hold_files(context, numbered("1"))
     while True:
         number = await _raise_highest(context.store, model, lambda highest: _next_number(model, highest), actor)
-        try:
+        with suppress(AlreadyExists):  # another caller took this number meanwhile
             return await _create(context.store, numbered(str(number)), actor)
-        except AlreadyExists:
-            continue  # another caller took this number meanwhile
 
 
 async def hold_files(context: ServerContext, version: Resource) -> None:
@@ -209,19 +206,9 @@ async def _find_missing_files(
 ) -> tuple[Fault, ...]:
     entries = ingest.entries_of(spec)
     missing = await ingest.find_unavailable(context, model, actor, (entry.digest for entry in entries))
+    text = "the content of '{}' is not stored here; POST /model/<name>/version stores files"
     return tuple(
-        Fault(
-            f"spec.artifacts[{index}].digest",
-            f"the content of '{entry.path}' is not stored here; POST /model/<name>/version stores files",
-        )
+        Fault(f"spec.artifacts[{index}].digest", text.format(entry.path))
         for index, entry in enumerate(entries)
         if entry.digest in missing
     )
-
-
-async def _exists(store: Store, ref: Ref) -> bool:
-    try:
-        await store.get(ref)
-    except NotFound:
-        return False
-    return True

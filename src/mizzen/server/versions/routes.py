@@ -21,17 +21,15 @@ from mizzen.blobs.file_store import Entry
 from mizzen.blobs.fs.cancellable_thread import in_thread
 from mizzen.errors import AlreadyExists, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
-from mizzen.kinds.model import version_object_name
 from mizzen.kinds.schema.findings import Context, Warn
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.kinds.text.versions import check_new_version
+from mizzen.reconcile.controller import find
 from mizzen.server.admission import create_guards, decode, field_managers, model_family, privileged_fields
 from mizzen.server.admission.decode import is_same
-from mizzen.server.auth import targets
-from mizzen.server.auth.authorization import require
 from mizzen.server.deletion import cascade
 from mizzen.server.http import list_responses, multipart, streaming, warning_headers
-from mizzen.server.http.context import ServerContext, context_of
+from mizzen.server.http.context import ServerContext
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
 from mizzen.server.models import views
@@ -63,12 +61,10 @@ def routes() -> list[Route]:
 
 
 async def add(request: Request) -> Response:
-    """201; or 200 if exactly this version exists already. A caller who may trust code then also trusts its files."""
+    """201; or 200 if exactly this version exists already. A caller that may trust code then also trusts its files."""
     query = Query(request, "namespace", *QUERY_OPTIONS)
-    ref = views.model_at(request, query)
-    actor = require(request, "write", targets.model(ref))
+    ref, actor, context = views.authorize(request, "write", query)
     number = _version_in_path(request)
-    context = context_of(request)
     model = await context.store.get(ref)
     model_family.refuse_deleting(model)
     model_family.refuse_second_name(model, "it has no versions of its own")
@@ -97,9 +93,7 @@ async def add(request: Request) -> Response:
 
 async def list_all(request: Request) -> Response:
     query = Query(request, "namespace", "limit", "continue", "labelSelector")
-    ref = views.model_at(request, query)
-    require(request, "read", targets.model(ref))
-    context = context_of(request)
+    ref, _, context = views.authorize(request, "read", query)
     model = await context.store.get(ref)
     limit, after = query.limit(MOST_AT_ONCE), context.pages.unseal(query.text("continue"))
     where = replace(model_family.where_model(ref), labels=query.selector())
@@ -112,33 +106,23 @@ async def list_all(request: Request) -> Response:
 
 async def describe(request: Request) -> Response:
     """With the changes since the previous version (code, data, both or none), and the jobs that trained it."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    require(request, "read", targets.model(ref))
-    version, context = views.version_at(request, ref), context_of(request)
+    ref, _, context = views.authorize(request, "read")
+    version = views.version_at(request, ref)
     async with context.store.snapshot() as moment:
         found, model = await moment.get(version), await moment.get(ref)
-        before = await _previous_version(moment, ref, found)
-        trained = [
-            job.meta.name
-            async for job in each(moment, "TrainingJob", model_family.where_model(ref))
-            if _is_trained_by(job, found)
-        ]
-    saved = await asyncio.to_thread(
-        context.checkpoints.of_version, ref.namespace, ref.name, model_family.version_of(found), found.meta.uid
-    )
-    lineage = {
-        "jobs": trained,
-        "checkpoints": len(saved),
-        "newestCheckpoint": saved[0].id if saved else None,
-    }
+        before, number = await _previous_version(moment, ref, found), model_family.version_of(found)
+        jobs = each(moment, "TrainingJob", model_family.where_model(ref))
+        trained = [job.meta.name async for job in jobs if model_family.version_of(job) == number]
+    list_saved = context.checkpoints.of_version
+    saved = await asyncio.to_thread(list_saved, ref.namespace, ref.name, number, found.meta.uid)
+    newest = saved[0].id if saved else None
+    lineage = {"jobs": trained, "checkpoints": len(saved), "newestCheckpoint": newest}
     return JSONResponse({**_render(found, model), "changed": _describe_changes(found, before), **lineage})
 
 
 async def delete(request: Request) -> Response:
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = require(request, "write", targets.model(ref))
+    ref, actor, context = views.authorize(request, "write")
     version = views.version_at(request, ref)
-    context = context_of(request)
     left = await cascade.remove(context, version, actor)
     if left is None:
         return JSONResponse({"name": version.name, "deleted": True})
@@ -147,9 +131,7 @@ async def delete(request: Request) -> Response:
 
 async def trust(request: Request) -> Response:
     """Trust a version that another user created: from now on its code and pickles run when it is loaded."""
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = require(request, "admin", targets.model(ref))
-    context = context_of(request)
+    ref, actor, context = views.authorize(request, "admin")
     model = await context.store.get(ref)
     return JSONResponse(_render(await registration.trust(context, views.version_at(request, ref), actor), model))
 
@@ -173,20 +155,13 @@ class UnnumberedVersion:
         return field_managers.record_plane_update(None, new, self.now)
 
     def warnings(self, version: str) -> tuple[Warn, ...]:
-        found = self._draft(version).warnings
-        return tuple(Warn(warn.path.removeprefix("spec."), warn.message) for warn in found)
+        return views.flatten_warnings(self._draft(version).warnings)
 
     def _draft(self, version: str) -> decode.Draft:
-        ref = Ref("ModelVersion", version_object_name(self.model.name, version), self.model.namespace)
-        options = self.options.values
-        manifest = views.build_manifest(
-            ref.kind, ref, self._spec(version), labels=options.get("labels"), annotations=options.get("annotations")
-        )
+        ref = create_guards.version_ref(self.model, version)
+        metadata = {name: self.options.values.get(name) for name in ("labels", "annotations")}
         known = Context(capabilities=self.capabilities)
-        try:
-            return decode.decode(registration.KIND, manifest, namespace=ref.namespace, known=known)
-        except Invalid as error:
-            raise views.flatten_faults("the version", error) from error
+        return views.decode_object(ref, self._spec(version), "the version", known, metadata=metadata)
 
     def _spec(self, version: str) -> dict[str, Any]:
         entries = self.ingested.entries
@@ -223,10 +198,7 @@ async def _refuse_foreign_job(context: ServerContext, model: Ref, options: Versi
     job = options.values.get("parentJob")
     if job is None:
         return
-    try:
-        found = await context.store.get(Ref("TrainingJob", job, model.namespace))
-    except NotFound:
-        found = None
+    found = await find(context.store, Ref("TrainingJob", job, model.namespace))
     if found is None or catalog.model_of(found) != model.name:
         raise Invalid.of("the version", (Fault("parentJob", f"{model} has no TrainingJob '{job}'"),))
 
@@ -240,11 +212,8 @@ async def _add_as(context: ServerContext, new: UnnumberedVersion, version: str) 
     differs = [*_differences(new.options, resource, there)]
     trusts = new.trusted and bool(new.ingested.entries) and not registration.is_trusted(there)
     if trusts:  # trust covers all files, so fields that the caller left out must match as well
-        differs += [
-            name
-            for name in RUN_FIELDS
-            if name not in differs and not is_same(resource.spec.get(name), there.spec.get(name))
-        ]
+        others = (name for name in RUN_FIELDS if name not in differs)
+        differs += [name for name in others if not is_same(resource.spec.get(name), there.spec.get(name))]
     if differs:
         raise AlreadyExists(
             f"{resource.ref} already exists and differs in {' and '.join(differs)}",
@@ -313,10 +282,6 @@ async def _find_latest_before(
         if rank(item) < rank(version) and (found is None or rank(found) < rank(item)):
             found = item
     return found
-
-
-def _is_trained_by(job: Resource, version: Resource) -> bool:
-    return model_family.version_of(job) == model_family.version_of(version)
 
 
 def _creation_rank(version: Resource) -> tuple[Any, ...]:

@@ -23,11 +23,8 @@ from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.errors import BadRequest, NotFound
 from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import model_family
-from mizzen.server.auth import targets
-from mizzen.server.auth.authorization import require
 from mizzen.server.http import multipart
-from mizzen.server.http.context import ServerContext, context_of
-from mizzen.server.http.query import Query
+from mizzen.server.http.context import ServerContext
 from mizzen.server.http.request_bodies import read_object
 from mizzen.server.models import views
 from mizzen.server.versions import ingest, sources
@@ -46,14 +43,14 @@ def routes() -> list[Route]:
 
 async def list_missing(request: Request) -> Response:
     """The files that the client has to upload."""
-    context, model, actor = await _authorize(request)
+    model, actor, context = await _authorize(request)
     files = sources.files_of(await read_object(request))
     missing = await ingest.find_unavailable(context, model, actor, (file.digest for file in files))
     return JSONResponse({"missing": sorted(missing)})
 
 
 async def get_offset(request: Request) -> Response:
-    context, model, actor = await _authorize(request)
+    model, actor, context = await _authorize(request)
     digest = _digest_in_path(request)
     if not await ingest.find_unavailable(context, model, actor, [digest]):
         return Response(headers={OFFSET: str(context.blobs.head(digest).size)})
@@ -65,7 +62,7 @@ async def get_offset(request: Request) -> Response:
 
 async def receive(request: Request) -> Response:
     """201 once the file is complete, 202 before that. Bytes received before a connection broke are kept."""
-    context, _, actor = await _authorize(request)
+    _, actor, context = await _authorize(request)
     digest, uploads = _digest_in_path(request), _uploads_of(context)
     start, size, total = _parse_range(request)
     if start is None:
@@ -85,12 +82,10 @@ async def receive(request: Request) -> Response:
         return _respond(digest, start + received, blob)
 
 
-async def _authorize(request: Request) -> tuple[ServerContext, Ref, Actor]:
-    ref = views.model_at(request, Query(request, "namespace"))
-    actor = require(request, "write", targets.model(ref))
-    context = context_of(request)
+async def _authorize(request: Request) -> tuple[Ref, Actor, ServerContext]:
+    ref, actor, context = views.authorize(request, "write")
     model_family.refuse_deleting(await context.store.get(ref))
-    return context, ref, actor
+    return ref, actor, context
 
 
 def _uploads_of(context: ServerContext) -> Uploads:

@@ -1,6 +1,6 @@
 """The reading half of an HTTP/2 connection, from the client's preface on.
 
-Limited to what gRPC needs: no server push, no priorities, no upgrade from HTTP/1.1. The client must obey limits that
+Limited to the needs of gRPC: no server push, no priorities, no upgrade from HTTP/1.1. The client must obey limits that
 protect others: unacknowledged data, concurrent calls, and noise, which is the cost of frames that do no useful work.
 
 Hazards: headers are decoded even for a stream that is gone; otherwise the HPACK tables of both sides would diverge.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mizzen.web.connection_limits import closing_response
 from mizzen.web.http2 import frames
 from mizzen.web.http2.frames import ConnectionFault, ErrorCode
 from mizzen.web.http2.headers import MAX_DECODED_BYTES, MAX_LIST_BYTES, HeaderBlock, HeaderDecoder
@@ -29,18 +30,18 @@ PIECE_BYTES = 1 << 10
 """Minimum average size of the pieces of a header block."""
 
 _FIRST_ALLOWANCE = 65_535
-_GREETING = frames.encode_settings(
-    {
-        frames.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
-        frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
-        frames.MAX_HEADER_LIST_SIZE: MAX_LIST_BYTES,
-    }
-) + frames.encode_window_update(0, WINDOW - _FIRST_ALLOWANCE)
+_SETTINGS = {
+    frames.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
+    frames.INITIAL_WINDOW_SIZE: STREAM_WINDOW,
+    frames.MAX_HEADER_LIST_SIZE: MAX_LIST_BYTES,
+}
+_GREETING = frames.encode_settings(_SETTINGS) + frames.encode_window_update(0, WINDOW - _FIRST_ALLOWANCE)
 _ACKNOWLEDGED = frames.encode_frame(frames.SETTINGS, frames.ACK, 0)
 _PING_BYTES = 8
-_WRONG_DOOR = b"this port speaks gRPC, which is HTTP/2 without an upgrade; REST has a port of its own\n"
-_NOT_HTTP2 = b"HTTP/1.1 426 Upgrade Required\r\nconnection: close\r\nupgrade: h2c\r\ncontent-type: text/plain\r\n" + (
-    b"content-length: %d\r\n\r\n%b" % (len(_WRONG_DOOR), _WRONG_DOOR)
+_NOT_HTTP2 = closing_response(
+    "426 Upgrade Required",
+    "this port speaks gRPC, which is HTTP/2 without an upgrade; REST has a port of its own\n",
+    "upgrade: h2c",
 )
 
 
@@ -145,9 +146,8 @@ class Http2Protocol(Http2WriterProtocol):
 
     def _take_block(self, id_: int, flags: int, block: bytes) -> None:
         if not id_ & 1:
-            raise ConnectionFault(
-                ErrorCode.PROTOCOL_ERROR, f"HEADERS frame on stream {id_}, which a client cannot open"
-            )
+            message = f"HEADERS frame on stream {id_}, which a client cannot open"
+            raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, message)
         if not flags & frames.END_HEADERS:
             self._block = (id_, flags, [block])
             return

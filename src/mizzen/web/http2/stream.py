@@ -47,7 +47,7 @@ class StreamTransport(Protocol):
     frame_bytes: int
     """Maximum bytes in one frame."""
     paused: bool
-    """The client does not read: it gets no more data, whatever its flow-control windows are."""
+    """The client does not read, so it gets no more data, even if its flow-control windows are open."""
 
     @property
     def now(self) -> float: ...

@@ -50,7 +50,6 @@ class Http2WriterProtocol(LimitedConnection):
         self._limiter = limiter
         self._loop = _loop or asyncio.get_running_loop()
         self._connections = server_state.connections
-        self._entered = False
         self._greeted = False
         """The client has sent the HTTP/2 preface."""
         self._streams: dict[int, Stream] = {}
@@ -73,7 +72,6 @@ class Http2WriterProtocol(LimitedConnection):
         """When the last PING was sent."""
         self._incoming = 0
         """Incomplete requests at the last check; the limiter counts them."""
-        self._unsent = 0
         self._unsent_since = limiter.now
 
     # asyncio.Protocol
@@ -81,16 +79,11 @@ class Http2WriterProtocol(LimitedConnection):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's transports do not derive from asyncio's
         self._connections.add(cast(Any, self))
-        if self.handshake is not None:
-            self.handshake.release()  # this connection takes its place
-        self._entered = self._limiter.acquire()
-        if not self._entered:
-            self.transport.abort()
+        self._enter()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(cast(Any, self))
-        if self._entered:
-            self._limiter.release()
+        self._leave()
         self._count_incoming(0)
         self._cancel_all()
 
@@ -167,11 +160,7 @@ class Http2WriterProtocol(LimitedConnection):
     def close_if_expired(self) -> None:
         now, timeouts = self._limiter.now, self._limiter.timeouts
         self._noise = max(0, self._noise - NOISE // 10)
-        unsent = self.transport.get_write_buffer_size()
-        if unsent != self._unsent or not unsent:
-            self._unsent, self._unsent_since = unsent, now
-        elif now - self._unsent_since > timeouts.unread:
-            self.transport.abort()  # `close` would wait for the client too
+        if self._abort_if_unread():
             return
         if self._streams:
             self._reset_late_streams(now)

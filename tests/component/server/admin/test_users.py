@@ -194,7 +194,7 @@ def test_a_new_user_whom_bindings_name_already_is_warned_of(closed: Harness) -> 
     closed.permit("prod", "predict", subjects=["ann", "*"], model="iris", alias="prod")
     told = admin.post("/user", json={"name": "ann"}).headers.get_list("warning")
     assert told == [
-        f"299 - \"RoleBinding default/{name} already named 'ann', who may now {what}\""
+        f"299 - \"RoleBinding default/{name} already named 'ann', so they may now {what}\""
         for name, what in (("prod", "predict iris@prod"), ("team", "write namespace/default"))
     ]
     assert closed.client(closed.user("ann")).get("/whoami").json()["open"] is False

@@ -108,6 +108,8 @@ def test_a_namespace_is_read_with_its_labels() -> None:
         (sent(ACCESS, number(2 << 3) + b"\x05"), "wrong wire type"),
         (sent(ACCESS, part(2, "")[:-1] + b"\x7f"), "in the middle"),
         (sent(ACCESS, b"\xff" * 12), "unterminated varint"),
+        (sent(ACCESS, b"\x18" + b"\xff" * 9 + b"\x02"), "more than 64 bits"),
+        (sent(ACCESS, b"\x1a" + b"\x81" + b"\x80" * 8 + b"\x02" + b"x"), "more than 64 bits"),
         (sent(ACCESS, b"\x02\x00"), "invalid number"),
         (sent(ACCESS, b"\x0b"), "obsolete wire type"),
         (sent(ACCESS, b"", part(3, "gzip")), "without further encoding"),
