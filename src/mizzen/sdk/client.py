@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mizzen import errors
 from mizzen.sdk.api.access import People
@@ -17,6 +17,7 @@ from mizzen.sdk.api.monitors import Monitors
 from mizzen.sdk.api.resources import plural
 from mizzen.sdk.operations import deploy as deploying
 from mizzen.sdk.operations import rollback as undoing
+from mizzen.sdk.options import LoadOptions, takes
 from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.compare import Comparison
     from mizzen.sdk.operations.rollback import Undone
     from mizzen.sdk.operations.train import Look
-    from mizzen.sdk.packaging.requirements import Required
 
 
 class AsyncPlane(Jobs, Monitors, People):
@@ -81,19 +81,17 @@ class AsyncPlane(Jobs, Monitors, People):
         if wait:
             await deploying.wait_gone(self, kind, [name], namespace=namespace)
 
+    @takes(LoadOptions)
     async def deploy(
         self,
         name: str,
         path: str | Path,
         *,
-        framework: str | None = None,
-        entrypoint: str | None = None,
-        requirements: Required | None = None,
-        python: str | None = None,
         promote: bool = True,
         wait: bool = True,
         timeout: float = deploying.TIMEOUT,  # noqa: ASYNC109 - the public parameter
         progress: deploying.Progress = deploying.silent,
+        **options: Unpack[LoadOptions],
     ) -> deploying.Deployment:
         """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
 
@@ -102,15 +100,7 @@ class AsyncPlane(Jobs, Monitors, People):
         soon as the server is created, and does not promote the version. Raises ModelFailed if the model cannot be
         loaded: its server is then removed; the version stays.
         """
-        registered = await deploying.register(
-            self,
-            name,
-            Path(path),
-            framework=framework,
-            entrypoint=entrypoint,
-            requirements=requirements,
-            python=python,
-        )
+        registered = await deploying.register(self, name, Path(path), **options)
         version = str(registered["version"])
         progress(f"registered version {version}{packaging_requirements.describe(registered)}")
         server = await self.serve(name, version)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from mizzen import errors
 from mizzen.sdk.api.resources import Resources
-from mizzen.sdk.api.session import escape
+from mizzen.sdk.api.session import escape, without_none
 
 VERBS: Final = ("read", "predict", "write", "admin")
 _API_VERSION: Final = "mizzen.dev/v1alpha1"
@@ -35,9 +35,8 @@ class People(Resources):
 
     async def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> dict[str, Any]:
         """Return {"token", "id", …}, the only time the token is shown. `expires_in`: its lifetime, such as `30d`."""
-        body = {"expiresIn": expires_in, "note": note or None}
-        given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("POST", f"/user/{escape(user)}/token", body=given)
+        body = without_none(expiresIn=expires_in, note=note or None)
+        return await self.request("POST", f"/user/{escape(user)}/token", body=body)
 
     async def tokens(self, user: str) -> Objects:
         """List a user's tokens, including expired and revoked ones; never the token itself."""
@@ -62,9 +61,8 @@ class People(Resources):
         """Set the prediction limits of a subject, replacing earlier ones. The subject is a user, `group:<name>` (each
         member), `*` (each user with a token), or `anonymous` (all callers without a token together). None means
         unlimited."""
-        body = {"perSecond": per_second, "burst": burst, "perDay": per_day, "perMonth": per_month}
-        given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("PUT", f"/limit/{escape(subject)}", body=given)
+        body = without_none(perSecond=per_second, burst=burst, perDay=per_day, perMonth=per_month)
+        return await self.request("PUT", f"/limit/{escape(subject)}", body=body)
 
     async def limit_of(self, subject: str) -> dict[str, Any]:
         """Return the limit of a subject, with its usage. Raises NotFound."""

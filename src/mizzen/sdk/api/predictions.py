@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape
+from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape, without_none
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
@@ -95,8 +95,7 @@ class Predictions(Calls):
     ) -> dict[str, Any]:
         """Report how good a prediction was: a reward from 0 to 1, or the expected answer. Raises NotFound if the
         request is unknown, and Conflict if it already got different feedback."""
-        said = {"id": id, "reward": reward, "truth": truth, "user": user, "routing": routing}
-        body = {field: value for field, value in said.items() if value is not None}
+        body = without_none(id=id, reward=reward, truth=truth, user=user, routing=routing)
         return await (await self.inference_api()).json("POST", f"{self._path(name)}/feedback", body=body)
 
     async def metadata(self, name: str) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mizzen import errors
 from mizzen.sdk.api.jobs import JobRef
@@ -14,11 +14,11 @@ from mizzen.sdk.handles.job import Job
 from mizzen.sdk.handles.monitor import Monitor
 from mizzen.sdk.operations import deploy
 from mizzen.sdk.operations import train as operations_train
+from mizzen.sdk.options import JobOptions, VersionOptions, takes
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
     from mizzen.sdk.handles.plane_protocol import SynchronousPlane
-    from mizzen.sdk.packaging.requirements import Required
     from mizzen.sdk.packaging.tensors import Prediction
 
 
@@ -80,44 +80,15 @@ class Model:
         name = references.format_reference(self.name, version, alias)
         return self.plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms)
 
-    def add_version(
-        self,
-        source: Any = None,
-        *,
-        git: str | Mapping[str, str] | None = None,
-        url: str | None = None,
-        sha256: str | None = None,
-        version: str | int | None = None,
-        framework: str | None = None,
-        entrypoint: str | None = None,
-        requirements: Required | None = None,
-        python: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        training: bool = False,
-        progress: Callable[[int, int | None], None] | None = None,
-    ) -> str:
+    @takes(VersionOptions)
+    def add_version(self, source: Any = None, **options: Unpack[VersionOptions]) -> str:
         """Register files, a git revision or a URL as the next version, or as `version`. Returns the version.
 
         `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as for
         pip, or a file of them; `python`: such as 3.12. `training`: this is code to train; the files to serve do not
         exist yet.
         """
-        added = self.plane.calls.add_version(
-            self.name,
-            source,
-            git=git,
-            url=url,
-            sha256=sha256,
-            version=version,
-            framework=framework,
-            entrypoint=entrypoint,
-            requirements=requirements,
-            python=python,
-            labels=labels,
-            training=training,
-            progress=progress,
-        )
-        return str(self.plane.run(added)["version"])
+        return str(self.plane.run(self.plane.calls.add_version(self.name, source, **options))["version"])
 
     def trust_version(self, version: str | int) -> None:
         """Trust a version that another user registered: its code and pickles may run."""
@@ -127,6 +98,7 @@ class Model:
         """Delete a version. Raises Conflict while it is served, is current or has an alias."""
         self.plane.run(self.plane.calls.delete_version(self.name, version))
 
+    @takes(JobOptions)
     def train(
         self,
         version: str | int | None = None,
@@ -135,18 +107,10 @@ class Model:
         dataset: Mapping[str, Any] | str | Path | None = None,
         *,
         code: str | Path | None = None,
-        replicas: int | Mapping[str, Any] | None = None,
-        env: Mapping[str, Any] | None = None,
-        restart: str | None = None,
-        deadline: float | str | None = None,
-        cpu: float | str | None = None,
-        memory: str | None = None,
-        gpu: float | None = None,
-        priority: int | None = None,
-        keep: int | None = None,
         framework: str | None = None,
         spec: Mapping[str, Any] | None = None,
         key: str | None = None,
+        **options: Unpack[JobOptions],
     ) -> Job:
         """Train a version, by default the newest; with `code`, first register that folder as the next version.
 
@@ -155,21 +119,9 @@ class Model:
         ExitCode. `deadline`: seconds, or `2h`. `keep`: the number of checkpoints to keep. `spec`: any other fields of a
         TrainingJob. `key`: calls with the same key within a day start only one job. Raises NotFound, Invalid.
         """
+        of_job = None if code is not None else framework
         wanted = operations_train.spec_of(
-            command=command,
-            params=params,
-            dataset=dataset,
-            replicas=replicas,
-            cpu=cpu,
-            memory=memory,
-            gpu=gpu,
-            priority=priority,
-            restart=restart,
-            deadline=deadline,
-            keep=keep,
-            env=env,
-            framework=None if code is not None else framework,
-            more=spec,
+            command=command, params=params, dataset=dataset, framework=of_job, more=spec, **options
         )
 
         async def start_job() -> JobRef:

@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import quote
 
 from mizzen import errors
 from mizzen.sdk.api.resources import condition_of
+from mizzen.sdk.options import LoadOptions, VersionOptions
 
 if TYPE_CHECKING:
     from mizzen.sdk.api.models import Registry
-    from mizzen.sdk.packaging.requirements import Required
 
 TIMEOUT: Final = 120.0
 """Seconds to wait for a model to load."""
@@ -45,17 +45,7 @@ class Deployment:
     url: str
 
 
-async def register(
-    plane: Registry,
-    model: str,
-    path: Path,
-    *,
-    framework: str | None,
-    entrypoint: str | None,
-    requirements: Required | None,
-    python: str | None,
-    training: bool = False,
-) -> dict[str, Any]:
+async def register(plane: Registry, model: str, path: Path, **options: Unpack[VersionOptions]) -> dict[str, Any]:
     """Register the files at `path` as the next version of a model, which is created if absent. Returns the version."""
     try:
         await plane.create_model(model)
@@ -63,15 +53,7 @@ async def register(
     except errors.AlreadyExists:
         created = False
     try:
-        return await plane.add_version(
-            model,
-            path,
-            framework=framework,
-            entrypoint=entrypoint,
-            requirements=requirements,
-            python=python,
-            training=training,
-        )
+        return await plane.add_version(model, path, **options)
     except (errors.BadRequest, errors.Invalid, errors.Forbidden, errors.NotFound):
         # Certainly rejected; after any other error the version may exist.
         if created:
@@ -79,28 +61,11 @@ async def register(
         raise
 
 
-async def register_code(
-    plane: Registry,
-    model: str,
-    path: Path,
-    *,
-    framework: str | None = None,
-    requirements: Required | None = None,
-    python: str | None = None,
-) -> dict[str, Any]:
+async def register_code(plane: Registry, model: str, path: Path, **options: Unpack[LoadOptions]) -> dict[str, Any]:
     """Register code to be trained, for which the files to serve do not exist yet."""
     if not path.exists():  # noqa: ASYNC240 - once; the plane's own error would name a folder of another machine
         raise errors.NotFound(f"no file or folder '{path}' here")
-    return await register(
-        plane,
-        model,
-        path,
-        framework=framework,
-        entrypoint=None,
-        requirements=requirements,
-        python=python,
-        training=True,
-    )
+    return await register(plane, model, path, training=True, **options)
 
 
 def goes_on(model: str, version: str, server: str) -> str:

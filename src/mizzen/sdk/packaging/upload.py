@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.blobs.fs import content, folders
-from mizzen.sdk.api.session import escape
+from mizzen.sdk.api.session import escape, without_none
 from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ Progress = Callable[[int, int | None], None]
 async def add_version(
     plane: Calls,
     model: str,
-    source: Path | str | Mapping[str, Any],
+    source: Any = None,
     *,
-    version: str | None = None,
+    git: str | Mapping[str, str] | None = None,
+    url: str | None = None,
+    sha256: str | None = None,
+    version: str | int | None = None,
     framework: str | None = None,
     entrypoint: str | None = None,
     requirements: Required | None = None,
@@ -55,19 +58,18 @@ async def add_version(
     requirements.txt among the files. `python`: such as 3.12, if not the plane's own. `training`: this is code to train,
     so the files to serve need not exist yet. Raises NotFound, Invalid.
     """
-    said = {
-        "framework": framework,
-        "entrypoint": entrypoint,
-        "requirements": await asyncio.to_thread(packaging_requirements.to_list, requirements),
-        "python": python,
-        "labels": dict(labels) if labels else None,
-        "training": training or None,
-    }
-    options = {name: value for name, value in said.items() if value is not None}
-    body = await _body(plane, model, source, progress or _silent)
-    path = f"/model/{escape(model)}/version/{escape(version or 'auto')}"
-    sent = {**body, **options}
-    code, answer = await plane.answer("POST", path, body=sent, params=plane.within(), timeout=TIMEOUT)
+    chosen = choose_source(source, git, url, sha256)
+    options = without_none(
+        framework=framework,
+        entrypoint=entrypoint,
+        requirements=await asyncio.to_thread(packaging_requirements.to_list, requirements),
+        python=python,
+        labels=dict(labels) if labels else None,
+        training=training or None,
+    )
+    body = {**await _body(plane, model, chosen, progress or _silent), **options}
+    path = f"/model/{escape(model)}/version/{escape('auto' if version in (None, '') else version)}"
+    code, answer = await plane.answer("POST", path, body=body, params=plane.within(), timeout=TIMEOUT)
     return {**answer, "created": code == CREATED}
 
 
