@@ -20,10 +20,11 @@ from mizzen.cli.plane import top, up
 from mizzen.cli.training import commands, monitors
 
 app = Group(
-    name="mizzen",
-    help="Take a machine-learning model from code to production traffic.\n\n\b\nExample:\n"
-    "  mizzen up --demo\n  mizzen deploy model.joblib --name iris\n  mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'",
-    no_args_is_help=True,
+    "mizzen",
+    "Take a machine-learning model from code to production traffic.",
+    "mizzen up --demo",
+    "mizzen deploy model.joblib --name iris",
+    "mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

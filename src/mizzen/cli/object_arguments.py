@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from mizzen.kinds.schema import kind_names
 from mizzen.kinds.schema.kind_names import KindNames
 
 if TYPE_CHECKING:
-    from mizzen.sdk.packaging.requirements import Required
+    from mizzen.sdk.options import EnvironmentOptions
 
 
 def parse_kinds(kind: str, names: list[str]) -> list[tuple[KindNames, list[str]]]:
@@ -66,13 +67,6 @@ def parse_pairs(given: list[str], option: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in given)
 
 
-def parse_requirements(file: Path | None, lines: list[str] | None, *, none: bool) -> Required | None:
-    """The requirements of a version; None if no option gives them."""
-    if sum((file is not None, bool(lines), none)) > 1:
-        raise typer.BadParameter("give only one of --requirements, --requirement and --no-requirements")
-    return [] if none else lines or file
-
-
 def _is_kind(word: str) -> bool:
     try:
         kind_names.find(word)
@@ -115,17 +109,28 @@ VersionArgument = Annotated[
     str, typer.Argument(metavar="VERSION", help="Version: a number or a name.", autocompletion=completions.versions)
 ]
 Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable.")]
-RequirementsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--requirements", metavar="FILE", help="File of required packages, for pip [default: requirements.txt in PATH]."
-    ),
-]
-RequirementOption = Annotated[
-    list[str] | None,
-    typer.Option("--requirement", metavar="PACKAGE", help="Required package, such as scikit-learn==1.5.2; repeatable."),
-]
-NoRequirements = Annotated[
-    bool, typer.Option("--no-requirements", help="Use the plane's own packages; ignore requirements.txt.")
-]
-PythonOption = Annotated[str | None, typer.Option("--python", help="Python version to run it with, such as 3.12.")]
+
+
+@dataclass(frozen=True)
+class PackageOptions:
+    """Options for what a version runs with."""
+
+    requirements: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File of required packages, for pip [default: requirements.txt in PATH]."),
+    ] = None
+    requirement: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PACKAGE", help="Required package, such as scikit-learn==1.5.2; repeatable."),
+    ] = None
+    no_requirements: Annotated[
+        bool, typer.Option("--no-requirements", help="Use the plane's own packages; ignore requirements.txt.")
+    ] = False
+    python: Annotated[str | None, typer.Option(help="Python version to run it with, such as 3.12.")] = None
+
+    def keywords(self) -> EnvironmentOptions:
+        """The same as keywords of the SDK."""
+        if sum((self.requirements is not None, bool(self.requirement), self.no_requirements)) > 1:
+            raise typer.BadParameter("give only one of --requirements, --requirement and --no-requirements")
+        required = [] if self.no_requirements else self.requirement or self.requirements
+        return {"requirements": required, "python": self.python}

@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from mizzen import errors
-from mizzen.cli import object_arguments
+from mizzen.cli.object_arguments import PackageOptions
 from mizzen.sdk.packaging import requirements
 
 
@@ -45,9 +45,9 @@ def test_what_it_requires_is_told() -> None:
 
 
 def test_one_way_to_say_it() -> None:
-    assert object_arguments.parse_requirements(None, None, none=False) is None
-    assert object_arguments.parse_requirements(None, ["a"], none=False) == ["a"]
-    assert object_arguments.parse_requirements(Path("r"), None, none=False) == Path("r")
-    assert object_arguments.parse_requirements(None, None, none=True) == []
+    assert PackageOptions().keywords() == {"requirements": None, "python": None}
+    assert PackageOptions(requirement=["a"]).keywords()["requirements"] == ["a"]
+    assert PackageOptions(requirements=Path("r"), python="3.12").keywords()["requirements"] == Path("r")
+    assert PackageOptions(no_requirements=True).keywords()["requirements"] == []
     with pytest.raises(typer.BadParameter, match="one of --requirements"):
-        object_arguments.parse_requirements(Path("r"), ["a"], none=False)
+        PackageOptions(requirements=Path("r"), requirement=["a"]).keywords()

@@ -16,7 +16,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import DataFormat, Format
-from mizzen.cli.session import DataDir, Namespace, call
+from mizzen.cli.session import Connection
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -35,8 +35,7 @@ def kubeconfig(
             help="Name of the plane's machine where the file will be used [default: its name here].",
         ),
     ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
+    connection: Connection,
     form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
 ) -> None:
     """Print a kubeconfig for the plane: its TLS address, its CA, and your token.
@@ -55,10 +54,10 @@ def kubeconfig(
         # Reject an invalid token here, not when kubectl is used.
         return _read_access(plane.place), str((await plane.whoami())["name"])
 
-    known, user = call(data_dir, work)
+    known, user = connection.call(work)
     server = _with_host(known.server, host) if host else known.server
     cluster = {"server": server, "certificate-authority-data": base64.b64encode(known.authority.encode()).decode()}
-    context = {"cluster": NAME, "user": f"{NAME}-{user}", "namespace": namespace or "default"}
+    context = {"cluster": NAME, "user": f"{NAME}-{user}", "namespace": connection.namespace or "default"}
     config = {
         "apiVersion": "v1",
         "kind": "Config",

@@ -14,18 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import typer
 
 from mizzen import errors
-from mizzen.cli import completions, interrupts, object_arguments, output
+from mizzen.cli import completions, interrupts, output
 from mizzen.cli.object_arguments import (
     Force,
     ModelArgument,
-    NoRequirements,
-    PythonOption,
-    RequirementOption,
-    RequirementsFile,
+    PackageOptions,
     VersionArgument,
 )
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -48,18 +45,13 @@ def deploy(
     entrypoint: Annotated[
         str | None, typer.Option(help="Object or file to load: module:object, or a file in the folder.")
     ] = None,
-    requirements: RequirementsFile = None,
-    requirement: RequirementOption = None,
-    no_requirements: NoRequirements = False,
-    python: PythonOption = None,
+    packages: PackageOptions,
     promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
     timeout: Annotated[
         float, typer.Option(callback=_require_positive, help="Seconds to wait for the model to load.")
     ] = 120.0,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Register the next version of a model, serve it, wait until it answers, and make it current.
 
@@ -72,7 +64,7 @@ def deploy(
     """
     from mizzen.sdk.packaging import source
 
-    required = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
+    options = packages.keywords()
     steps = Steps(name)
     with source.open_source(what, Path.cwd(), entrypoint) as found, interrupts.report_interrupt(steps.summary):
 
@@ -82,8 +74,7 @@ def deploy(
                 found.path,
                 framework=framework or found.framework,
                 entrypoint=found.entrypoint,
-                requirements=required,
-                python=python,
+                **options,
                 promote=promote,
                 wait=False,
                 progress=steps.tell,
@@ -92,9 +83,9 @@ def deploy(
                 await plane.finish(steps.deployment, promote=promote, timeout=timeout, progress=steps.tell)
             return steps.deployment
 
-        done = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(asdict(done), form)
+        done = session.call(work)
+    if session.form is not Format.TABLE:
+        session.write_data(asdict(done))
     elif wait:
         output.write(f"{name} version {done.version} answers at {done.url}/infer")
     else:
@@ -112,9 +103,7 @@ def serve(
     ] = None,
     replicas: Annotated[int, typer.Option(min=0, help="Number of replicas.")] = 1,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Start another server for a registered version; existing servers keep running. 'mizzen promote' makes it current.
 
@@ -130,9 +119,9 @@ def serve(
             await plane.wait_ready(server, progress=Steps(model).tell)
         return server
 
-    server = call(data_dir, work, namespace)
+    server = session.call(work)
     text = f"{model} version {version} {'answers' if wait else 'is starting'} as {server}"
-    output.write_outcome({"model": model, "version": version, "server": server, "ready": wait}, form, text)
+    session.write_outcome({"model": model, "version": version, "server": server, "ready": wait}, text)
 
 
 def undeploy(
@@ -143,9 +132,7 @@ def undeploy(
         bool,
         typer.Option("--force", help="Stop the current version even while others are served; its callers get 503."),
     ] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Stop serving a model. Its versions stay registered.
 
@@ -153,27 +140,19 @@ def undeploy(
     Example:
       mizzen undeploy iris --version 1
     """
-    ended = call(data_dir, lambda plane: plane.undeploy(name, version, force=force), namespace)
-    output.write_outcome({"ended": ended}, form, "\n".join(f"{server} stopped" for server in ended))
+    ended = session.call(lambda plane: plane.undeploy(name, version, force=force))
+    session.write_outcome({"ended": ended}, "\n".join(f"{server} stopped" for server in ended))
 
 
-def promote(
-    model: ModelArgument,
-    version: VersionArgument,
-    *,
-    force: Force = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def promote(model: ModelArgument, version: VersionArgument, *, force: Force = False, session: Session) -> None:
     """Make a version of a model the current one.
 
     \b
     Example:
       mizzen promote iris 2
     """
-    call(data_dir, lambda plane: plane.promote(model, version, force=force), namespace)
-    output.write_outcome({"model": model, "current": version}, form, f"version {version} of {model} is current")
+    session.call(lambda plane: plane.promote(model, version, force=force))
+    session.write_outcome({"model": model, "current": version}, f"version {version} of {model} is current")
 
 
 def predict(
@@ -188,9 +167,7 @@ def predict(
     ],
     text: DataOption,
     outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Output to request; repeatable.")] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Send a prediction request to a model.
 
@@ -211,9 +188,9 @@ def predict(
         finally:
             waking.cancel()
 
-    answer = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(answer, form)
+    answer = session.call(work)
+    if session.form is not Format.TABLE:
+        session.write_data(answer)
         return
     for tensor in answer["outputs"]:
         output.write(f"{tensor['name']}: {json.dumps(nest(tensor['data'], tensor['shape']), ensure_ascii=False)}")
@@ -239,9 +216,7 @@ def feedback(
         str | None,
         typer.Option(help="The `routing` parameter of the response; used if its record is gone.", show_default=False),
     ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Report how well a request was answered.
 
@@ -253,13 +228,11 @@ def feedback(
     if reward is None and truth is None:
         raise typer.BadParameter("give --reward, --truth, or both")
     labels = None if truth is None else read_data(truth, "--truth", "[0]")
-    answer = call(
-        data_dir,
+    answer = session.call(
         lambda plane: plane.feedback(name, id_, reward=reward, truth=labels, user=user, routing=routing),
-        namespace,
     )
     state = "was counted" if answer["counted"] else "had already been counted"
-    output.write_outcome(answer, form, f"a reward of {answer['reward']:g} for request {id_} {state}")
+    session.write_outcome(answer, f"a reward of {answer['reward']:g} for request {id_} {state}")
 
 
 async def _note_waking(plane: AsyncPlane, name: str) -> None:

@@ -13,7 +13,7 @@ from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group
 from mizzen.cli.models.deploy import DataOption, read_data
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,11 +24,7 @@ _DEFAULT_WIDTH: Final = 120
 """Columns if stdout is not a terminal."""
 _TIMEOUT: Final = 1.0
 
-graph = Group(
-    name="graph",
-    help="Graphs: show, explain, state.\n\n\b\nExample:\n  mizzen graph show experiment",
-    no_args_is_help=True,
-)
+graph = Group("graph", "Graphs: show, explain, state.", "mizzen graph show experiment")
 
 GraphArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of the MLGraph.", autocompletion=completions.graphs)
@@ -39,9 +35,8 @@ GraphArgument = Annotated[
 def show(
     name: GraphArgument,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw every 2 s; press q or Ctrl-C to quit.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    *,
+    session: Session,
 ) -> None:
     """Draw a graph: its nodes, their readiness, what they call, and the traffic between them.
 
@@ -50,24 +45,18 @@ def show(
       mizzen graph show experiment
       mizzen graph show experiment --watch
     """
-    if watch and form is Format.TABLE and sys.stdout.isatty():
-        call(data_dir, lambda plane: _watch(plane, name), namespace, patience=_TIMEOUT)
+    if watch and session.form is Format.TABLE and sys.stdout.isatty():
+        session.call(lambda plane: _watch(plane, name), patience=_TIMEOUT)
         return
-    view = call(data_dir, lambda plane: plane.graph(name), namespace)
+    view = session.call(lambda plane: plane.graph(name))
     from mizzen.cli.models import graph_views
 
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
-    output.write_lines(view, form, graph_views.render_graph(view, width))
+    session.write_lines(view, graph_views.render_graph(view, width))
 
 
 @graph.command("explain")
-def explain(
-    name: GraphArgument,
-    text: DataOption,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def explain(name: GraphArgument, text: DataOption, session: Session) -> None:
     """Send a request through a graph and show its path, the time of each call, and the outputs.
 
     \b
@@ -76,10 +65,10 @@ def explain(
       mizzen graph explain experiment --data @request.json -o json
     """
     inputs = read_data(text)
-    trace = call(data_dir, lambda plane: plane.explain_graph(name, inputs), namespace)
+    trace = session.call(lambda plane: plane.explain_graph(name, inputs))
     from mizzen.cli.models import graph_views
 
-    output.write_lines(trace, form, graph_views.render_trace(name, trace))
+    session.write_lines(trace, graph_views.render_trace(name, trace))
     if "error" in trace:
         from mizzen.sdk.connection import transport
 
@@ -90,9 +79,8 @@ def explain(
 def state(
     name: GraphArgument,
     user: Annotated[str | None, typer.Option(help="Show the state of this user.")] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    *,
+    session: Session,
 ) -> None:
     """Show what the bandits of a graph have learned, and how well each version does at each node.
 
@@ -101,9 +89,9 @@ def state(
       mizzen graph state experiment
       mizzen graph state experiment --user ann -o json
     """
-    learned = call(data_dir, lambda plane: plane.graph_state(name, user=user), namespace)
-    if form is not Format.TABLE:
-        output.write_data(learned, form)
+    learned = session.call(lambda plane: plane.graph_state(name, user=user))
+    if session.form is not Format.TABLE:
+        session.write_data(learned)
         return
     from mizzen.cli.models import graph_views
 

@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from mizzen.cli import completions, output
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli import completions
+from mizzen.cli.session import Session
 
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
@@ -39,9 +38,7 @@ def scale(
     fixed: Annotated[bool, typer.Option("--fixed", help="Remove the range; keep this number at any load.")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until exactly that many are ready.")] = True,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Set the number of replicas of a served model, or scale it with load.
 
@@ -59,23 +56,21 @@ def scale(
         _check_count(replicas, given)
         count = int(replicas)
         if fixed:
-            server = call(
-                data_dir,
+            server = session.call(
                 lambda plane: plane.autoscale(name, None, replicas=count, wait=wait, timeout=timeout),
-                namespace,
             )
         else:
-            server = call(data_dir, lambda plane: plane.scale(name, count, wait=wait, timeout=timeout), namespace)
+            server = session.call(lambda plane: plane.scale(name, count, wait=wait, timeout=timeout))
         what = "1 replica" if count == 1 else f"{count} replicas"
         text = f"{server} has {what}" if wait else f"{server} is scaling to {what}"
-        output.write_outcome({"server": server, "replicas": count, "ready": wait}, form, text)
+        session.write_outcome({"server": server, "replicas": count, "ready": wait}, text)
         return
     if fixed:
         raise typer.BadParameter("--fixed needs a number, not a range")
     limits: dict[str, Any] = {"minReplicas": int(found[1]), "maxReplicas": int(found[2]), **given}
-    server = call(data_dir, lambda plane: plane.autoscale(name, limits, wait=wait, timeout=timeout), namespace)
+    server = session.call(lambda plane: plane.autoscale(name, limits, wait=wait, timeout=timeout))
     text = f"{server} has {found[1]} to {found[2]} replicas, depending on load"
-    output.write_outcome({"server": server, "autoScale": limits, "ready": wait}, form, text)
+    session.write_outcome({"server": server, "autoScale": limits, "ready": wait}, text)
 
 
 def _check_count(replicas: str, given: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from mizzen.cli.objects import watch as objects_watch
 from mizzen.cli.objects.columns import Columns
 from mizzen.cli.output import Format, ListFormat
 from mizzen.cli.plane import log_tail
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import Connection, Session
 
 if TYPE_CHECKING:
     from mizzen.kinds.schema.kind_names import KindNames
@@ -44,8 +45,7 @@ def get(
         typer.Option("--field-selector", metavar="FIELDS", help="Fields: spec.modelName=iris, metadata.name=x."),
     ] = None,
     everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Show all namespaces.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
+    connection: Connection,
     form: Annotated[ListFormat, typer.Option("--output", "-o", help="Output format.")] = ListFormat.TABLE,
 ) -> None:
     """Show objects of a kind.
@@ -59,11 +59,12 @@ def get(
     asked = object_arguments.parse_kinds(kind, names or [])
     if asked[0][1] and (selector or field_selector or everywhere):
         raise typer.BadParameter("names cannot be combined with selectors or --all-namespaces")
-    where = "*" if everywhere else namespace
+    if everywhere:
+        connection = replace(connection, namespace="*")
     if watch:
         if len(asked) > 1:
             raise typer.BadParameter("can watch only one kind at a time", param_hint="'--watch'")
-        call(data_dir, lambda plane: objects_watch.watch(plane, *asked[0], selector, form), where)
+        connection.call(lambda plane: objects_watch.watch(plane, *asked[0], selector, form))
         return
 
     async def work(plane: AsyncPlane) -> list[tuple[KindNames, dict[str, Any]]]:
@@ -75,7 +76,7 @@ def get(
                 found.append((one, await plane.list(one.plural, labels=selector, fields=field_selector)))
         return found
 
-    found = call(data_dir, work, where)
+    found = connection.call(work)
     if form in (ListFormat.JSON, ListFormat.YAML):
         output.write_data(join_objects([whole for _, whole in found]), form)
         return
@@ -92,9 +93,7 @@ def delete(
     *,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all its processes are gone.")] = True,
     cascade: Annotated[bool, typer.Option("--cascade", help="For a model: stop its servers first.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Delete objects.
 
@@ -115,12 +114,12 @@ def delete(
         for one, name in [(one, name) for one, named in asked for name in named]:
             await plane.remove(one.plural, name, cascade=cascade, wait=wait)
             done.append({"kind": one.name, "name": name, "deleted": True, "gone": wait})
-            if form is Format.TABLE:
+            if session.form is Format.TABLE:
                 output.write(f"{one.singular}/{name} {'is gone' if wait else 'deleted'}")
 
-    call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(done[0] if len(done) == 1 else {"items": done}, form)
+    session.call(work)
+    if session.form is not Format.TABLE:
+        session.write_data(done[0] if len(done) == 1 else {"items": done})
 
 
 def logs(
@@ -136,8 +135,7 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
     lines: Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N lines.")] = None,
     build: Annotated[bool, typer.Option("--build", help="Show the build log of its environment.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
+    connection: Connection,
 ) -> None:
     """Show the output of a served model or of a process of the plane, or the access log.
 
@@ -149,8 +147,10 @@ def logs(
       mizzen logs access -f
     """
     if name == _ACCESS or _PROCESS.fullmatch(name):
-        _require_data_dir(name, data_dir)
-        files = _find_access_logs(data_dir) if name == _ACCESS else [_find_log_file(name, data_dir)]
+        _require_data_dir(name, connection.data_dir)
+        files = (
+            _find_access_logs(connection.data_dir) if name == _ACCESS else [_find_log_file(name, connection.data_dir)]
+        )
         for piece in log_tail.tail(files, lines, follow=follow):
             output.write(piece, nl=False, colors=True)
         return
@@ -167,7 +167,7 @@ def logs(
         async for piece in plane.logs(server, tail=lines, follow=follow, build=build):
             output.write(piece, nl=False, colors=True)
 
-    call(data_dir, work, namespace)
+    connection.call(work)
 
 
 def join_objects(found: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

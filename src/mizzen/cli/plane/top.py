@@ -12,7 +12,7 @@ import typer
 from mizzen.cli import output
 from mizzen.cli.output import Format
 from mizzen.cli.plane import live_screen
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -61,9 +61,8 @@ def top(
         bool, typer.Option("--once", help="Print one table and exit, as when stdout is not a terminal.")
     ] = False,
     sort: Annotated[Sort, typer.Option("--sort", help="Sort by name, or by a number, largest first.")] = Sort.NAME,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    *,
+    session: Session,
 ) -> None:
     """Show requests, errors, latency, queues, memory and CPU of served models. Press q or Ctrl-C to quit.
 
@@ -72,12 +71,12 @@ def top(
       mizzen top --sort requests
       mizzen top --once -o json
     """
-    if form is Format.TABLE and not once and sys.stdout.isatty():
-        call(data_dir, lambda plane: _show(plane, namespace, sort), patience=_PATIENCE)
+    if session.form is Format.TABLE and not once and sys.stdout.isatty():
+        session.call(lambda plane: _show(plane, session.namespace, sort), patience=_PATIENCE)
         return
-    usage = call(data_dir, lambda plane: plane.usage(namespace=namespace))
-    if form is not Format.TABLE:
-        output.write_data({**usage, "models": sort_models(usage["models"], sort)}, form)
+    usage = session.call(lambda plane: plane.usage(namespace=session.namespace))
+    if session.form is not Format.TABLE:
+        session.write_data({**usage, "models": sort_models(usage["models"], sort)})
         return
     for title, rows in build_tables(usage, sort):
         if title:

@@ -13,7 +13,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output
+from mizzen.cli.session import DataDir, PlaneSession
 
 if TYPE_CHECKING:
     from mizzen.sdk.connection.locate import PlaneAddress
@@ -75,8 +75,7 @@ def down(
     keep_training: Annotated[
         bool, typer.Option("--keep-training", help="Leave training jobs running; the next 'mizzen up' takes them over.")
     ] = False,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: PlaneSession,
 ) -> None:
     """Stop the plane and everything it runs, even if parts of it have died.
 
@@ -91,16 +90,16 @@ def down(
     from mizzen.sdk.connection import locate, stop
     from mizzen.supervisor.data_dir import Home
 
-    folder = locate.data_dir_of(data_dir)
+    folder = locate.data_dir_of(session.data_dir)
     home = Home.of(folder)
     ended = stop.stop(home, keep_training=keep_training)
     left = stop.describe_processes(trains := stop.trains(home), trains) if keep_training else []
     text = f"stopped {', '.join(ended)}" if ended else f"no plane runs in {folder}"
     result = {"ended": ended, "left": left} if keep_training else {"ended": ended}
-    output.write_outcome(result, form, f"{text}; {left[0]} left running" if left else text)
+    session.write_outcome(result, f"{text}; {left[0]} left running" if left else text)
 
 
-def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def status(session: PlaneSession) -> None:
     """Show the addresses of the plane and the processes it runs.
 
     \b
@@ -111,9 +110,9 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     from mizzen.supervisor import client
     from mizzen.supervisor.data_dir import Home
 
-    home = Home.of(locate.data_dir_of(data_dir))
+    home = Home.of(locate.data_dir_of(session.data_dir))
     with _mention_training(home):
-        place = locate.in_data_dir(locate.data_dir_of(data_dir))
+        place = locate.in_data_dir(locate.data_dir_of(session.data_dir))
     try:
         info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
@@ -133,8 +132,8 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
             for process in processes
         ],
     }
-    if form is not Format.TABLE:
-        output.write_data(found, form)
+    if session.form is not Format.TABLE:
+        session.write_data(found)
         return
     if found["disk"]["level"] != "enough":
         output.warn(f"the disk of the data dir: {found['disk']['message']}")
