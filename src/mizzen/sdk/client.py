@@ -39,9 +39,9 @@ class AsyncPlane(Jobs, Monitors, People):
     ) -> builtins.list[Applied]:
         """Create or update every object of a file, a folder, a YAML text or data.
 
-        First all are sent as a dry run. If any is rejected, nothing is written, and Invalid (or the error they all
-        share, such as Forbidden) lists every fault. Objects are then sent and returned in dependency order: models,
-        versions, servers, and so on. With `dry_run` nothing is written.
+        First all objects are sent as a dry run. If any is rejected, nothing is written, and Invalid (or the error that
+        they all share, such as Forbidden) lists every fault. Objects are then sent and returned in dependency order:
+        models, versions, servers, and so on. With `dry_run` nothing is written.
         """
         from mizzen.sdk.operations import apply as operations_apply
 
@@ -70,8 +70,11 @@ class AsyncPlane(Jobs, Monitors, People):
     async def remove(
         self, kind: str, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
     ) -> None:
-        """Delete an object of any kind and wait until its processes have ended. Models are deleted as by
-        `delete_model`."""
+        """Delete an object. Models are deleted with their versions; `cascade` first stops their servers.
+
+        Raises NotFound, Conflict. Without `wait` it returns once deletion has begun: `get` finds the object until its
+        processes have ended.
+        """
         if plural(kind) == "models":
             await self.delete_model(name, cascade=cascade, wait=wait, namespace=namespace)
             return
@@ -136,7 +139,7 @@ class AsyncPlane(Jobs, Monitors, People):
         """Restore the spec of an earlier revision of any object; default: the last one that differs from the present
         spec.
 
-        Raises NotFound, Conflict. A Model keeps its current version: use `rollback` to change that.
+        Raises NotFound, Conflict. A Model keeps its current version: only a rollback changes that.
         """
         return await undoing.restore(self, kind, name, number)
 

@@ -20,9 +20,11 @@ Objects = list[dict[str, Any]]
 
 class People(Resources):
     async def whoami(self) -> dict[str, Any]:
+        """Return the caller's identity and permissions, as the plane sees them."""
         return await self.request("GET", "/whoami")
 
-    async def users(self) -> Objects:
+    async def users(self) -> list[dict[str, Any]]:
+        """List all users."""
         return _items(await self.request("GET", "/user"))
 
     async def add_user(self, name: str) -> dict[str, Any]:
@@ -38,11 +40,12 @@ class People(Resources):
         body = without_none(expiresIn=expires_in, note=note or None)
         return await self.request("POST", f"/user/{escape(user)}/token", body=body)
 
-    async def tokens(self, user: str) -> Objects:
+    async def tokens(self, user: str) -> list[dict[str, Any]]:
         """List a user's tokens, including expired and revoked ones; never the token itself."""
         return _items(await self.request("GET", f"/user/{escape(user)}/token"))
 
     async def revoke_token(self, user: str, token_id: str) -> None:
+        """Revoke a token: the next request with it is rejected."""
         await self.request("DELETE", f"/user/{escape(user)}/token/{escape(token_id)}")
 
     async def limits(self) -> Objects:
@@ -73,7 +76,8 @@ class People(Resources):
         await self.request("DELETE", f"/limit/{escape(subject)}")
 
     async def permit(self, principal: str, *verbs: str, target: str) -> list[str]:
-        """Grant verbs on `iris`, `iris@prod` or `namespace/default`. Returns the principal's verbs there."""
+        """Let a principal read, predict, write or admin `iris`, `iris@prod` or `namespace/default`. Returns its verbs
+        there."""
         given = await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)
         await self._warn_of_alias(target)
         return given

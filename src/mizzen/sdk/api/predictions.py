@@ -93,8 +93,11 @@ class Predictions(Calls):
         user: str | None = None,
         routing: str | None = None,
     ) -> dict[str, Any]:
-        """Report how good a prediction was: a reward from 0 to 1, or the expected answer. Raises NotFound if the
-        request is unknown, and Conflict if it already got different feedback."""
+        """Report how good a prediction was, by its id (`prediction.id`): a reward from 0 to 1, or the truth.
+
+        `routing`: the `routing` parameter of the response, for when the plane no longer has a record of the request.
+        Raises NotFound if the request is unknown; Conflict if it already got different feedback.
+        """
         body = without_none(id=id, reward=reward, truth=truth, user=user, routing=routing)
         return await (await self.inference_api()).json("POST", f"{self._path(name)}/feedback", body=body)
 

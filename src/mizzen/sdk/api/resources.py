@@ -25,6 +25,7 @@ Selection = str | Mapping[str, str] | None
 
 class Resources(Calls):
     async def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """Return one object. `kind` is Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
         return await self.request("GET", self.path(kind, name, namespace=namespace))
 
     async def objects(
@@ -148,7 +149,8 @@ class Resources(Calls):
             await asyncio.sleep(0.1)
 
     async def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
-        """Return the specs of an object's Revisions, oldest first. Raises NotFound if there never was one."""
+        """List the revisions of an object, oldest first: number, time, actor, action, before, after. Raises
+        NotFound."""
         wanted = {"spec.kind": kind, "spec.name": name}
         found = [item["spec"] async for item in self.objects("revisions", fields=wanted, namespace=namespace)]
         if not found:
