@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,39 +76,28 @@ def _is_kind(word: str) -> bool:
     return True
 
 
+def argument(metavar: str, help_: str, complete: Callable[..., list[str]] | None = None) -> Any:
+    """An argument as its command's help shows it, and the function that completes it in a shell."""
+    return typer.Argument(metavar=metavar, help=help_, autocompletion=complete)
+
+
 KindArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="KIND[/NAME]",
-        help="Kind: Model, ModelVersion, InferenceModel, MLGraph, …; or models, im, model,mv, model/iris.",
-        autocompletion=completions.kinds_and_objects,
+    argument(
+        "KIND[/NAME]",
+        "Kind: Model, ModelVersion, InferenceModel, MLGraph, …; or models, im, model,mv, model/iris.",
+        completions.kinds_and_objects,
     ),
 ]
 ModelOrKindArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="[KIND/]NAME|KIND",
-        help="Model, KIND/NAME, or KIND followed by NAME.",
-        autocompletion=completions.models_and_objects,
-    ),
+    str, argument("[KIND/]NAME|KIND", "Model, KIND/NAME, or KIND followed by NAME.", completions.models_and_objects)
 ]
-NameArgument = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Name of the object.", autocompletion=completions.objects)
-]
-NamesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME…", help="Names of objects.", autocompletion=completions.objects)
-]
-ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=completions.models)
-]
-ObjectArgument = Annotated[
-    str,
-    typer.Argument(metavar="[KIND/]NAME", help="Model, or KIND/NAME.", autocompletion=completions.models_and_objects),
-]
+NameArgument = Annotated[str | None, argument("NAME", "Name of the object.", completions.objects)]
+NamesArgument = Annotated[list[str] | None, argument("NAME…", "Names of objects.", completions.objects)]
+ModelArgument = Annotated[str, argument("MODEL", "Name of the model.", completions.models)]
+ObjectArgument = Annotated[str, argument("[KIND/]NAME", "Model, or KIND/NAME.", completions.models_and_objects)]
 Force = Annotated[bool, typer.Option("--force", help="Proceed even if the signature changed: its inputs or outputs.")]
-VersionArgument = Annotated[
-    str, typer.Argument(metavar="VERSION", help="Version: a number or a name.", autocompletion=completions.versions)
-]
+VersionArgument = Annotated[str, argument("VERSION", "Version: a number or a name.", completions.versions)]
 Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable.")]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import completions
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format
 from mizzen.cli.session import PlaneSession
 
@@ -22,10 +23,10 @@ def limit(
     *,
     subject: Annotated[
         str | None,
-        typer.Argument(
-            metavar="USER",
-            help="User, group:NAME, '*' for each user with a token, or anonymous; omit to show all limits.",
-            autocompletion=completions.users,
+        argument(
+            "USER",
+            "User, group:NAME, '*' for each user with a token, or anonymous; omit to show all limits.",
+            completions.users,
         ),
     ] = None,
     per_second: Annotated[float | None, typer.Option(help="Predictions per second.")] = None,

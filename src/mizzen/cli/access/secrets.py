@@ -11,6 +11,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions
 from mizzen.cli.help_format import Group
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 secret = Group("secret", "Write-only values: set, list, delete.", "mizzen secret set db PASSWORD")
 
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the secret.", autocompletion=completions.secrets)
-]
+NameArgument = Annotated[str, argument("NAME", "Name of the secret.", completions.secrets)]
 
 
 @secret.command("set")
@@ -29,9 +28,8 @@ def set_secret(
     name: NameArgument,
     values: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="KEY=VALUE|KEY=@FILE|KEY…",
-            help="Values; KEY alone prompts for one, and '-' reads KEY=VALUE lines from stdin.",
+        argument(
+            "KEY=VALUE|KEY=@FILE|KEY…", "Values; KEY alone prompts for one, and '-' reads KEY=VALUE lines from stdin."
         ),
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Remove all other values of the secret.")] = False,

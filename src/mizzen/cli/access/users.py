@@ -10,6 +10,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, times
 from mizzen.cli.help_format import Group
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format
 from mizzen.cli.session import PlaneSession, Session
 
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 user = Group("user", "Users: add, list, delete.", "mizzen user add ann", "mizzen token create ann")
 token = Group("token", "Tokens of a user: create, list, revoke.", "mizzen token create ann --expires 30d")
 
-UserArgument = Annotated[
-    str, typer.Argument(metavar="USER", help="Name of the user.", autocompletion=completions.users)
-]
+UserArgument = Annotated[str, argument("USER", "Name of the user.", completions.users)]
 
 
 @user.command("add")
@@ -97,12 +96,7 @@ def list_tokens(name: UserArgument, session: PlaneSession) -> None:
 @token.command("revoke")
 def revoke_token(
     name: UserArgument,
-    token_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="Token id, as shown by 'mizzen token list'.", autocompletion=completions.tokens
-        ),
-    ],
+    token_id: Annotated[str, argument("ID", "Token id, as shown by 'mizzen token list'.", completions.tokens)],
     session: PlaneSession,
 ) -> None:
     """Revoke a token. It is rejected from the next request on.
@@ -117,21 +111,11 @@ def revoke_token(
 
 def permit(
     *,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="USER",
-            help="User, group:NAME, or '*' for all users with a token.",
-            autocompletion=completions.users,
-        ),
-    ],
+    name: Annotated[str, argument("USER", "User, group:NAME, or '*' for all users with a token.", completions.users)],
     verbs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VERB…", help="Verbs: read, predict, write, admin.", autocompletion=completions.verbs_and_targets
-        ),
+        list[str], argument("VERB…", "Verbs: read, predict, write, admin.", completions.verbs_and_targets)
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target: iris, iris@prod or namespace/default.")],
+    target: Annotated[str, argument("TARGET", "Target: iris, iris@prod or namespace/default.")],
     revoke: Annotated[bool, typer.Option("--revoke", help="Revoke these verbs.")] = False,
     session: Session,
 ) -> None:

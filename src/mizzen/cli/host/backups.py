@@ -13,6 +13,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts, report_interrupt
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Printer
 from mizzen.cli.session import PlaneSession
 
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 def backup(
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|DIR",
-            help="File (.tar, or .tar.gz to compress), '-' for stdout, or a folder of backups that share model files.",
+        argument(
+            "FILE|DIR",
+            "File (.tar, or .tar.gz to compress), '-' for stdout, or a folder of backups that share model files.",
         ),
     ],
     *,
@@ -76,9 +77,7 @@ def backup(
 
 
 def restore(
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="Backup, or a folder of backups to take the newest from.")
-    ],
+    source: Annotated[Path, argument("FILE|DIR", "Backup, or a folder of backups to take the newest from.")],
     *,
     check: Annotated[
         bool, typer.Option("--check", help="Only check that the backup can be restored; write nothing.")

@@ -20,6 +20,7 @@ from mizzen.cli.object_arguments import (
     ModelArgument,
     PackageOptions,
     VersionArgument,
+    argument,
 )
 from mizzen.cli.output import Format
 from mizzen.cli.session import Session
@@ -37,7 +38,7 @@ _PATIENCE: Final = 0.5
 
 def deploy(
     *,
-    what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="File, folder or Python object to deploy.")],
+    what: Annotated[str, argument("PATH|MODULE:OBJECT", "File, folder or Python object to deploy.")],
     name: Annotated[str, typer.Option("--name", help="Model to add a version to; created if it does not exist.")],
     framework: Annotated[
         str | None, typer.Option(help="Framework: sklearn, xgboost, lightgbm, onnx or python [default: by the files].")
@@ -159,10 +160,10 @@ def predict(
     *,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="Model, a version of it such as iris:2 or iris@prod, InferenceModel or MLGraph.",
-            autocompletion=completions.callable_names,
+        argument(
+            "NAME",
+            "Model, a version of it such as iris:2 or iris@prod, InferenceModel or MLGraph.",
+            completions.callable_names,
         ),
     ],
     text: DataOption,
@@ -199,11 +200,8 @@ def predict(
 
 def feedback(
     *,
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="Graph or model that answered.", autocompletion=completions.callable_names),
-    ],
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Request id: the `id` in the response.")],
+    name: Annotated[str, argument("NAME", "Graph or model that answered.", completions.callable_names)],
+    id_: Annotated[str, argument("ID", "Request id: the `id` in the response.")],
     reward: Annotated[
         float | None, typer.Option(help="Reward for the response, from 0 to 1.", show_default=False)
     ] = None,

@@ -12,6 +12,7 @@ from mizzen import errors
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group
 from mizzen.cli.models.deploy import DataOption, read_data
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format
 from mizzen.cli.session import Session
 
@@ -26,9 +27,7 @@ _TIMEOUT: Final = 1.0
 
 graph = Group("graph", "Graphs: show, explain, state.", "mizzen graph show experiment")
 
-GraphArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the MLGraph.", autocompletion=completions.graphs)
-]
+GraphArgument = Annotated[str, argument("NAME", "Name of the MLGraph.", completions.graphs)]
 
 
 @graph.command("show")

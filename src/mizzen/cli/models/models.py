@@ -10,7 +10,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, object_arguments, output
 from mizzen.cli.help_format import Group
-from mizzen.cli.object_arguments import Force, Labels, ModelArgument, VersionArgument
+from mizzen.cli.object_arguments import Force, Labels, ModelArgument, VersionArgument, argument
 from mizzen.cli.objects.describe import describe
 from mizzen.cli.output import Format
 from mizzen.cli.session import Session
@@ -97,9 +97,7 @@ def delete_model(
 def set_alias(
     *,
     model_name: ModelArgument,
-    name: Annotated[
-        str, typer.Argument(metavar="ALIAS", help="Alias, such as prod.", autocompletion=completions.aliases)
-    ],
+    name: Annotated[str, argument("ALIAS", "Alias, such as prod.", completions.aliases)],
     number: VersionArgument,
     force: Force = False,
     session: Session,
@@ -133,7 +131,7 @@ def list_aliases(model_name: ModelArgument, session: Session) -> None:
 @alias.command("delete")
 def delete_alias(
     model_name: ModelArgument,
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="Alias.", autocompletion=completions.aliases)],
+    name: Annotated[str, argument("ALIAS", "Alias.", completions.aliases)],
     session: Session,
 ) -> None:
     """Delete an alias.

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mizzen.cli import completions
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.session import Session
 
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
@@ -17,18 +18,14 @@ def scale(
     *,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="InferenceModel such as iris-1, or a model: the server of its current version.",
-            autocompletion=completions.logging_names,
+        argument(
+            "NAME",
+            "InferenceModel such as iris-1, or a model: the server of its current version.",
+            completions.logging_names,
         ),
     ],
     replicas: Annotated[
-        str,
-        typer.Argument(
-            metavar="REPLICAS|MIN-MAX",
-            help="Number of replicas, 0 for none; or a range such as 0-3, to scale with load.",
-        ),
+        str, argument("REPLICAS|MIN-MAX", "Number of replicas, 0 for none; or a range such as 0-3, to scale with load.")
     ],
     target: Annotated[int | None, typer.Option(min=1, help="With a range: requests in flight per replica.")] = None,
     quiet: Annotated[

@@ -18,6 +18,7 @@ from mizzen.cli.object_arguments import (
     ModelArgument,
     PackageOptions,
     VersionArgument,
+    argument,
 )
 from mizzen.cli.objects.describe import describe_lines
 from mizzen.cli.session import Session
@@ -38,7 +39,7 @@ version = Group(
 def add_version(
     *,
     model_name: ModelArgument,
-    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="File, folder or archive.")] = None,
+    path: Annotated[Path | None, argument("PATH", "File, folder or archive.")] = None,
     number: Annotated[str | None, typer.Option("--version", help="Number or name [default: the next number].")] = None,
     git: Annotated[
         str | None, typer.Option("--git", metavar="REPO", help="Git repository to fetch instead of PATH.")

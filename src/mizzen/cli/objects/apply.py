@@ -11,6 +11,7 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import output
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format, Printer
 from mizzen.cli.session import Session
 
@@ -103,9 +104,7 @@ def lint(
 
 
 def diff(
-    versions: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL:VERSION MODEL:VERSION", help="Two versions to compare.")
-    ] = None,
+    versions: Annotated[list[str] | None, argument("MODEL:VERSION MODEL:VERSION", "Two versions to compare.")] = None,
     files: Annotated[
         list[str] | None,
         typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Files to compare with the live objects."),

@@ -6,17 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
 from mizzen.cli import completions
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Printer
 
 
 def explain(
-    path: Annotated[
-        str,
-        typer.Argument(metavar="KIND[.FIELD…]", help="Kind, or a field of it.", autocompletion=completions.fields),
-    ],
+    path: Annotated[str, argument("KIND[.FIELD…]", "Kind, or a field of it.", completions.fields)],
     printer: Printer,
 ) -> None:
     """Describe a kind and its fields, or one field.

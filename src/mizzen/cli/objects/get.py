@@ -14,7 +14,7 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import completions, object_arguments, output
-from mizzen.cli.object_arguments import KindArgument, NamesArgument
+from mizzen.cli.object_arguments import KindArgument, NamesArgument, argument
 from mizzen.cli.objects import watch as objects_watch
 from mizzen.cli.objects.columns import Columns
 from mizzen.cli.output import Format, ListFormat
@@ -125,10 +125,10 @@ def delete(
 def logs(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="InferenceModel such as iris-1, model, plane, gateway, supervisor or access.",
-            autocompletion=completions.logging_names,
+        argument(
+            "NAME",
+            "InferenceModel such as iris-1, model, plane, gateway, supervisor or access.",
+            completions.logging_names,
         ),
     ],
     *,

@@ -10,6 +10,7 @@ import typer
 
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group, PassthroughCommand
+from mizzen.cli.object_arguments import argument
 from mizzen.cli.session import Connection, Session
 from mizzen.cli.training.start import start
 
@@ -23,7 +24,7 @@ train = Group(
 )
 train.command("start", cls=PassthroughCommand)(start)
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job set.", autocompletion=completions.jobs)]
+JobArgument = Annotated[str, argument("JOB", "Id of the job set.", completions.jobs)]
 
 
 class StateFilter(StrEnum):
@@ -36,10 +37,7 @@ class StateFilter(StrEnum):
 @train.command("list")
 def list_jobs(
     *,
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="Only jobs of this model.", autocompletion=completions.models),
-    ] = None,
+    model: Annotated[str | None, argument("MODEL", "Only jobs of this model.", completions.models)] = None,
     version: Annotated[str | None, typer.Option(help="Only jobs of this version.")] = None,
     state: Annotated[
         StateFilter, typer.Option(help="State of the jobs to list; ongoing includes waiting ones.")

@@ -10,7 +10,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, interrupts, output
 from mizzen.cli.models.deploy import Steps
-from mizzen.cli.object_arguments import ModelArgument, PackageOptions
+from mizzen.cli.object_arguments import ModelArgument, PackageOptions, argument
 from mizzen.cli.output import Format
 from mizzen.cli.session import Session
 from mizzen.cli.training.job_options import InputOptions, ResourceOptions
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.options import LoadOptions
 
 VersionArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="VERSION",
-        help="Version whose code to run [default: the newest].",
-        autocompletion=completions.versions,
-    ),
+    str | None, argument("VERSION", "Version whose code to run [default: the newest].", completions.versions)
 ]
 
 
