@@ -16,6 +16,7 @@ from mizzen.cli.help_format import Group
 from mizzen.cli.host import backups, environments, plugins, systemd
 from mizzen.cli.models import deploy, graphs, models, scale, versions
 from mizzen.cli.objects import apply, describe, explain, get, history, import_graphs
+from mizzen.cli.parameters import option
 from mizzen.cli.plane import top, up
 from mizzen.cli.training import commands, monitors
 
@@ -60,7 +61,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, option("Show the version and exit.", "--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options of `mizzen` itself."""

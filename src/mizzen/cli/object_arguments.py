@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mizzen import errors
 from mizzen.cli import completions
+from mizzen.cli.parameters import argument, option
 from mizzen.kinds.schema import kind_names
 from mizzen.kinds.schema.kind_names import KindNames
 
@@ -76,11 +76,6 @@ def _is_kind(word: str) -> bool:
     return True
 
 
-def argument(metavar: str, help_: str, complete: Callable[..., list[str]] | None = None) -> Any:
-    """An argument as its command's help shows it, and the function that completes it in a shell."""
-    return typer.Argument(metavar=metavar, help=help_, autocompletion=complete)
-
-
 KindArgument = Annotated[
     str,
     argument(
@@ -96,9 +91,9 @@ NameArgument = Annotated[str | None, argument("NAME", "Name of the object.", com
 NamesArgument = Annotated[list[str] | None, argument("NAME…", "Names of objects.", completions.objects)]
 ModelArgument = Annotated[str, argument("MODEL", "Name of the model.", completions.models)]
 ObjectArgument = Annotated[str, argument("[KIND/]NAME", "Model, or KIND/NAME.", completions.models_and_objects)]
-Force = Annotated[bool, typer.Option("--force", help="Proceed even if the signature changed: its inputs or outputs.")]
+Force = Annotated[bool, option("Proceed even if the signature changed: its inputs or outputs.", "--force")]
 VersionArgument = Annotated[str, argument("VERSION", "Version: a number or a name.", completions.versions)]
-Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable.")]
+Labels = Annotated[list[str] | None, option("Label; repeatable.", "--label", "-l", metavar="KEY=VALUE")]
 
 
 @dataclass(frozen=True)
@@ -106,17 +101,15 @@ class PackageOptions:
     """Options for what a version runs with."""
 
     requirements: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="File of required packages, for pip [default: requirements.txt in PATH]."),
+        Path | None, option("File of required packages, for pip [default: requirements.txt in PATH].", metavar="FILE")
     ] = None
     requirement: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PACKAGE", help="Required package, such as scikit-learn==1.5.2; repeatable."),
+        list[str] | None, option("Required package, such as scikit-learn==1.5.2; repeatable.", metavar="PACKAGE")
     ] = None
     no_requirements: Annotated[
-        bool, typer.Option("--no-requirements", help="Use the plane's own packages; ignore requirements.txt.")
+        bool, option("Use the plane's own packages; ignore requirements.txt.", "--no-requirements")
     ] = False
-    python: Annotated[str | None, typer.Option(help="Python version to run it with, such as 3.12.")] = None
+    python: Annotated[str | None, option("Python version to run it with, such as 3.12.")] = None
 
     def keywords(self) -> EnvironmentOptions:
         """The same as keywords of the SDK."""

@@ -19,6 +19,7 @@ from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from mizzen.cli.parameters import option
 from mizzen.errors import MizzenError
 
 
@@ -116,7 +117,7 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 class Printer:
     """The output format that the user chose, and results in it: sentences and tables for people, or data."""
 
-    form: Annotated[Format, typer.Option("--output", "-o", help="Output format.")] = Format.TABLE
+    form: Annotated[Format, option("Output format.", "--output", "-o")] = Format.TABLE
 
     def write_data(self, value: Any) -> None:
         """Print data; for people, too, it is JSON."""

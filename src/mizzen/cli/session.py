@@ -12,6 +12,7 @@ import typer
 
 from mizzen.cli import completions, output
 from mizzen.cli.output import Printer
+from mizzen.cli.parameters import option
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -27,20 +28,20 @@ def _parse_folder(name: str) -> Path:
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen].",
         "--data-dir",
         metavar="DIR",
         parser=_parse_folder,
-        help="Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen].",
     ),
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Namespace [default: default].",
         "--namespace",
         "-n",
         metavar="NAME",
-        help="Namespace [default: default].",
         show_default=False,
         autocompletion=completions.namespaces,
     ),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 if TYPE_CHECKING:
+    from mizzen.sdk.connection.warnings import Warned
     from mizzen.sdk.packaging.requirements import Required
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -37,6 +38,14 @@ class VersionOptions(LoadOptions, total=False):
     labels: Mapping[str, str] | None
     training: bool
     progress: Callable[[int, int | None], None] | None
+
+
+class WriteOptions(TypedDict, total=False):
+    """How an object is written, or only checked."""
+
+    dry_run: bool
+    assume: Sequence[str] | None
+    on_warning: Warned | None
 
 
 class JobOptions(TypedDict, total=False):

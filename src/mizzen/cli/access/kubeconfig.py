@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import DataFormat, Format
+from mizzen.cli.parameters import option
 from mizzen.cli.session import Connection
 
 if TYPE_CHECKING:
@@ -30,13 +29,10 @@ def kubeconfig(
     *,
     host: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the plane's machine where the file will be used [default: its name here].",
-        ),
+        option("Name of the plane's machine where the file will be used [default: its name here].", metavar="NAME"),
     ] = None,
     connection: Connection,
-    form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
+    form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
     """Print a kubeconfig for the plane: its TLS address, its CA, and your token.
 

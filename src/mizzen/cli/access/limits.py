@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import completions
-from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import PlaneSession
 
 if TYPE_CHECKING:
@@ -29,11 +27,11 @@ def limit(
             completions.users,
         ),
     ] = None,
-    per_second: Annotated[float | None, typer.Option(help="Predictions per second.")] = None,
-    burst: Annotated[int | None, typer.Option(help="Predictions at once [default: those of a second].")] = None,
-    per_day: Annotated[int | None, typer.Option(help="Predictions per UTC day.")] = None,
-    per_month: Annotated[int | None, typer.Option(help="Predictions per UTC month.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the limit.")] = False,
+    per_second: Annotated[float | None, option("Predictions per second.")] = None,
+    burst: Annotated[int | None, option("Predictions at once [default: those of a second].")] = None,
+    per_day: Annotated[int | None, option("Predictions per UTC day.")] = None,
+    per_month: Annotated[int | None, option("Predictions per UTC month.")] = None,
+    remove: Annotated[bool, option("Remove the limit.", "--remove")] = False,
     session: PlaneSession,
 ) -> None:
     """Limit how much a user may predict, or show the limits and their usage.

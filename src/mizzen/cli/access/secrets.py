@@ -11,7 +11,7 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions
 from mizzen.cli.help_format import Group
-from mizzen.cli.object_arguments import argument
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def set_secret(
             "KEY=VALUE|KEY=@FILE|KEY…", "Values; KEY alone prompts for one, and '-' reads KEY=VALUE lines from stdin."
         ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Remove all other values of the secret.")] = False,
+    replace: Annotated[bool, option("Remove all other values of the secret.", "--replace")] = False,
     session: Session,
 ) -> None:
     """Set values of a secret; its other values are kept. Values are encrypted and cannot be read back.

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import completions, times
 from mizzen.cli.help_format import Group
-from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import PlaneSession, Session
 
 if TYPE_CHECKING:
@@ -63,10 +61,8 @@ def delete_user(name: UserArgument, session: PlaneSession) -> None:
 @token.command("create")
 def create_token(
     name: UserArgument,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="SPAN", help="Lifetime: 12h, 30d [default: forever].")
-    ] = None,
-    note: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
+    expires: Annotated[str | None, option("Lifetime: 12h, 30d [default: forever].", metavar="SPAN")] = None,
+    note: Annotated[str, option("Purpose of the token.")] = "",
     *,
     session: PlaneSession,
 ) -> None:
@@ -116,7 +112,7 @@ def permit(
         list[str], argument("VERB…", "Verbs: read, predict, write, admin.", completions.verbs_and_targets)
     ],
     target: Annotated[str, argument("TARGET", "Target: iris, iris@prod or namespace/default.")],
-    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke these verbs.")] = False,
+    revoke: Annotated[bool, option("Revoke these verbs.", "--revoke")] = False,
     session: Session,
 ) -> None:
     """Grant a user or group verbs on a model, one of its aliases, or a namespace.
@@ -166,20 +162,15 @@ def _permission_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def audit(
     *,
-    actor: Annotated[str | None, typer.Option(help="Only requests of this user.")] = None,
-    refused: Annotated[bool, typer.Option("--refused", help="Only refused requests.")] = False,
+    actor: Annotated[str | None, option("Only requests of this user.")] = None,
+    refused: Annotated[bool, option("Only refused requests.", "--refused")] = False,
     since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            callback=times.parse_option,
-            help="Only since an ISO time, or 10m, 2h, 3d ago.",
-        ),
+        str | None, option("Only since an ISO time, or 10m, 2h, 3d ago.", metavar="TIME", callback=times.parse_option)
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="Only objects of this kind.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only objects of this name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of entries.")] = 50,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")] = None,
+    kind: Annotated[str | None, option("Only objects of this kind.")] = None,
+    name: Annotated[str | None, option("Only objects of this name.")] = None,
+    limit: Annotated[int, option("Maximum number of entries.", min=1, max=1000)] = 50,
+    namespace: Annotated[str | None, option("Only this namespace.", "--namespace", "-n")] = None,
     session: PlaneSession,
 ) -> None:
     """List requests to change something, and all refused requests with their reason, newest first.

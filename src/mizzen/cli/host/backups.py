@@ -13,8 +13,8 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts, report_interrupt
-from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Printer
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import PlaneSession
 
 if TYPE_CHECKING:
@@ -35,14 +35,13 @@ def backup(
     *,
     without_keys: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Leave out admin-token, keys and certificates; decrypting secrets then needs the secret-key.",
             "--without-keys",
-            help="Leave out admin-token, keys and certificates; decrypting secrets then needs the secret-key.",
         ),
     ] = False,
     keep: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="In a folder: keep only the newest N backups of this plane."),
+        int | None, option("In a folder: keep only the newest N backups of this plane.", min=1, metavar="N")
     ] = None,
     session: PlaneSession,
 ) -> None:
@@ -79,9 +78,7 @@ def backup(
 def restore(
     source: Annotated[Path, argument("FILE|DIR", "Backup, or a folder of backups to take the newest from.")],
     *,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only check that the backup can be restored; write nothing.")
-    ] = False,
+    check: Annotated[bool, option("Only check that the backup can be restored; write nothing.", "--check")] = False,
     session: PlaneSession,
 ) -> None:
     """Create a data dir from a backup. The data dir must be new or empty.

@@ -19,6 +19,7 @@ from mizzen.cli import output
 from mizzen.cli.help_format import Group
 from mizzen.cli.host.systemd_unit import MARK, UnitFile
 from mizzen.cli.output import Format, Printer
+from mizzen.cli.parameters import option
 from mizzen.cli.session import PlaneSession
 
 service = Group(
@@ -41,11 +42,9 @@ def _check_name(name: str) -> str:
 
 User = Annotated[
     bool | None,
-    typer.Option(
-        "--user/--system", help="Use your own systemd, or the machine's [default: the machine's, if you are root]."
-    ),
+    option("Use your own systemd, or the machine's [default: the machine's, if you are root].", "--user/--system"),
 ]
-Name = Annotated[str, typer.Option(metavar="NAME", parser=_check_name, help="Service name; for several planes.")]
+Name = Annotated[str, option("Service name; for several planes.", metavar="NAME", parser=_check_name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +81,10 @@ def install(
     name: Name = "mizzen",
     run_as: Annotated[
         str | None,
-        typer.Option(
-            metavar="USER", help="User that the machine's systemd runs it as [default: owner of the data dir]."
-        ),
+        option("User that the machine's systemd runs it as [default: owner of the data dir].", metavar="USER"),
     ] = None,
-    show: Annotated[bool, typer.Option("--print", help="Only print the unit.")] = False,
-    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now, besides enabling it.")] = True,
+    show: Annotated[bool, option("Only print the unit.", "--print")] = False,
+    start: Annotated[bool, option("Start it now, besides enabling it.", "--start/--no-start")] = True,
     session: PlaneSession,
 ) -> None:
     """Write a systemd unit that runs the plane of a data dir, enable it and start it.

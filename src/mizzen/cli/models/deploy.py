@@ -20,9 +20,9 @@ from mizzen.cli.object_arguments import (
     ModelArgument,
     PackageOptions,
     VersionArgument,
-    argument,
 )
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.deploy import Deployment
 
 DataOption = Annotated[
-    str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
+    str, option("Rows, an object of inputs, or a V2 request.", "--data", "-d", metavar="JSON|@FILE|-")
 ]
 _PATIENCE: Final = 0.5
 """Seconds without a response after which the reason is shown."""
@@ -39,19 +39,15 @@ _PATIENCE: Final = 0.5
 def deploy(
     *,
     what: Annotated[str, argument("PATH|MODULE:OBJECT", "File, folder or Python object to deploy.")],
-    name: Annotated[str, typer.Option("--name", help="Model to add a version to; created if it does not exist.")],
+    name: Annotated[str, option("Model to add a version to; created if it does not exist.")],
     framework: Annotated[
-        str | None, typer.Option(help="Framework: sklearn, xgboost, lightgbm, onnx or python [default: by the files].")
+        str | None, option("Framework: sklearn, xgboost, lightgbm, onnx or python [default: by the files].")
     ] = None,
-    entrypoint: Annotated[
-        str | None, typer.Option(help="Object or file to load: module:object, or a file in the folder.")
-    ] = None,
+    entrypoint: Annotated[str | None, option("Object or file to load: module:object, or a file in the folder.")] = None,
     packages: PackageOptions,
-    promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
-    timeout: Annotated[
-        float, typer.Option(callback=_require_positive, help="Seconds to wait for the model to load.")
-    ] = 120.0,
+    promote: Annotated[bool, option("Make it the current version.", "--promote/--no-promote")] = True,
+    wait: Annotated[bool, option("Wait until it answers.", "--wait/--no-wait")] = True,
+    timeout: Annotated[float, option("Seconds to wait for the model to load.", callback=_require_positive)] = 120.0,
     session: Session,
 ) -> None:
     """Register the next version of a model, serve it, wait until it answers, and make it current.
@@ -99,11 +95,10 @@ def serve(
     model: ModelArgument,
     version: VersionArgument,
     checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Checkpoint to serve [default: the newest, if the version was trained]."),
+        str | None, option("Checkpoint to serve [default: the newest, if the version was trained].", metavar="ID")
     ] = None,
-    replicas: Annotated[int, typer.Option(min=0, help="Number of replicas.")] = 1,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
+    replicas: Annotated[int, option("Number of replicas.", min=0)] = 1,
+    wait: Annotated[bool, option("Wait until it is ready.", "--wait/--no-wait")] = True,
     session: Session,
 ) -> None:
     """Start another server for a registered version; existing servers keep running. 'mizzen promote' makes it current.
@@ -127,11 +122,10 @@ def serve(
 
 def undeploy(
     name: ModelArgument,
-    version: Annotated[str | None, typer.Option(help="Version to stop serving [default: all].")] = None,
+    version: Annotated[str | None, option("Version to stop serving [default: all].")] = None,
     *,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Stop the current version even while others are served; its callers get 503."),
+        bool, option("Stop the current version even while others are served; its callers get 503.", "--force")
     ] = False,
     session: Session,
 ) -> None:
@@ -167,7 +161,7 @@ def predict(
         ),
     ],
     text: DataOption,
-    outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Output to request; repeatable.")] = None,
+    outputs: Annotated[list[str] | None, option("Output to request; repeatable.", "--output-name")] = None,
     session: Session,
 ) -> None:
     """Send a prediction request to a model.
@@ -202,17 +196,13 @@ def feedback(
     *,
     name: Annotated[str, argument("NAME", "Graph or model that answered.", completions.callable_names)],
     id_: Annotated[str, argument("ID", "Request id: the `id` in the response.")],
-    reward: Annotated[
-        float | None, typer.Option(help="Reward for the response, from 0 to 1.", show_default=False)
-    ] = None,
+    reward: Annotated[float | None, option("Reward for the response, from 0 to 1.", show_default=False)] = None,
     truth: Annotated[
-        str | None,
-        typer.Option(metavar="JSON|@FILE|-", help="Correct outputs for the request.", show_default=False),
+        str | None, option("Correct outputs for the request.", metavar="JSON|@FILE|-", show_default=False)
     ] = None,
-    user: Annotated[str | None, typer.Option(help="User that the request was for.", show_default=False)] = None,
+    user: Annotated[str | None, option("User that the request was for.", show_default=False)] = None,
     routing: Annotated[
-        str | None,
-        typer.Option(help="The `routing` parameter of the response; used if its record is gone.", show_default=False),
+        str | None, option("The `routing` parameter of the response; used if its record is gone.", show_default=False)
     ] = None,
     session: Session,
 ) -> None:

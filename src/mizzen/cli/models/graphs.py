@@ -6,14 +6,12 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group
 from mizzen.cli.models.deploy import DataOption, read_data
-from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ GraphArgument = Annotated[str, argument("NAME", "Name of the MLGraph.", completi
 @graph.command("show")
 def show(
     name: GraphArgument,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw every 2 s; press q or Ctrl-C to quit.")] = False,
+    watch: Annotated[bool, option("Redraw every 2 s; press q or Ctrl-C to quit.", "--watch", "-w")] = False,
     *,
     session: Session,
 ) -> None:
@@ -77,7 +75,7 @@ def explain(name: GraphArgument, text: DataOption, session: Session) -> None:
 @graph.command("state")
 def state(
     name: GraphArgument,
-    user: Annotated[str | None, typer.Option(help="Show the state of this user.")] = None,
+    user: Annotated[str | None, option("Show the state of this user.")] = None,
     *,
     session: Session,
 ) -> None:

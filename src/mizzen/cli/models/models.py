@@ -10,9 +10,10 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, object_arguments, output
 from mizzen.cli.help_format import Group
-from mizzen.cli.object_arguments import Force, Labels, ModelArgument, VersionArgument, argument
+from mizzen.cli.object_arguments import Force, Labels, ModelArgument, VersionArgument
 from mizzen.cli.objects.describe import describe
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 model = Group("model", "Models: create, list, describe, delete.", "mizzen model create iris", "mizzen model list")
@@ -23,7 +24,7 @@ alias = Group("alias", "Names for versions of a model: set, list, delete.", "miz
 def create_model(
     *,
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and '-'.")],
-    framework: Annotated[str | None, typer.Option(help="Framework of versions that do not name one.")] = None,
+    framework: Annotated[str | None, option("Framework of versions that do not name one.")] = None,
     labels: Labels = None,
     session: Session,
 ) -> None:
@@ -44,7 +45,7 @@ def create_model(
 
 @model.command("list")
 def list_models(
-    selector: Annotated[str | None, typer.Option("--selector", "-l", help="Labels: team=vision.")] = None,
+    selector: Annotated[str | None, option("Labels: team=vision.", "--selector", "-l")] = None,
     *,
     session: Session,
 ) -> None:
@@ -77,8 +78,8 @@ def describe_model(name: ModelArgument, session: Session) -> None:
 def delete_model(
     *,
     name: ModelArgument,
-    cascade: Annotated[bool, typer.Option("--cascade", help="Stop its servers first.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all of it is gone.")] = True,
+    cascade: Annotated[bool, option("Stop its servers first.", "--cascade")] = False,
+    wait: Annotated[bool, option("Wait until all of it is gone.", "--wait/--no-wait")] = True,
     session: Session,
 ) -> None:
     """Delete a model and its versions. Its history is kept.

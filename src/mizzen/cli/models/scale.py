@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from mizzen.cli import completions
-from mizzen.cli.object_arguments import argument
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
@@ -27,14 +27,14 @@ def scale(
     replicas: Annotated[
         str, argument("REPLICAS|MIN-MAX", "Number of replicas, 0 for none; or a range such as 0-3, to scale with load.")
     ],
-    target: Annotated[int | None, typer.Option(min=1, help="With a range: requests in flight per replica.")] = None,
+    target: Annotated[int | None, option("With a range: requests in flight per replica.", min=1)] = None,
     quiet: Annotated[
-        float | None, typer.Option(min=1, help="With a range: seconds until replicas that are not needed stop.")
+        float | None, option("With a range: seconds until replicas that are not needed stop.", min=1)
     ] = None,
-    standby: Annotated[int | None, typer.Option(min=0, help="With a range: replicas beyond those needed.")] = None,
-    fixed: Annotated[bool, typer.Option("--fixed", help="Remove the range; keep this number at any load.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until exactly that many are ready.")] = True,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
+    standby: Annotated[int | None, option("With a range: replicas beyond those needed.", min=0)] = None,
+    fixed: Annotated[bool, option("Remove the range; keep this number at any load.", "--fixed")] = False,
+    wait: Annotated[bool, option("Wait until exactly that many are ready.", "--wait/--no-wait")] = True,
+    timeout: Annotated[float, option("Seconds to wait.", min=0.1)] = 120.0,
     session: Session,
 ) -> None:
     """Set the number of replicas of a served model, or scale it with load.

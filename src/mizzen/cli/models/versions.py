@@ -18,9 +18,9 @@ from mizzen.cli.object_arguments import (
     ModelArgument,
     PackageOptions,
     VersionArgument,
-    argument,
 )
 from mizzen.cli.objects.describe import describe_lines
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -40,17 +40,15 @@ def add_version(
     *,
     model_name: ModelArgument,
     path: Annotated[Path | None, argument("PATH", "File, folder or archive.")] = None,
-    number: Annotated[str | None, typer.Option("--version", help="Number or name [default: the next number].")] = None,
-    git: Annotated[
-        str | None, typer.Option("--git", metavar="REPO", help="Git repository to fetch instead of PATH.")
-    ] = None,
-    ref: Annotated[str, typer.Option("--ref", help="Branch, tag or commit of the repository.")] = "HEAD",
-    url: Annotated[str | None, typer.Option("--url", help="http(s) URL to fetch instead of PATH.")] = None,
-    sha256: Annotated[str | None, typer.Option("--sha256", help="SHA-256 of the file at the URL.")] = None,
-    framework: Annotated[str | None, typer.Option(help="Framework [default: the model's, or detected].")] = None,
-    entrypoint: Annotated[str | None, typer.Option(help="Object or file to load: module:object, or a file.")] = None,
+    number: Annotated[str | None, option("Number or name [default: the next number].", "--version")] = None,
+    git: Annotated[str | None, option("Git repository to fetch instead of PATH.", metavar="REPO")] = None,
+    ref: Annotated[str, option("Branch, tag or commit of the repository.")] = "HEAD",
+    url: Annotated[str | None, option("http(s) URL to fetch instead of PATH.")] = None,
+    sha256: Annotated[str | None, option("SHA-256 of the file at the URL.")] = None,
+    framework: Annotated[str | None, option("Framework [default: the model's, or detected].")] = None,
+    entrypoint: Annotated[str | None, option("Object or file to load: module:object, or a file.")] = None,
     training: Annotated[
-        bool, typer.Option("--training", help="Register training code, whose model file does not exist yet.")
+        bool, option("Register training code, whose model file does not exist yet.", "--training")
     ] = False,
     packages: PackageOptions,
     labels: Labels = None,

@@ -11,8 +11,8 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import output
-from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Format, Printer
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.compare import Comparison, FileChange
 
 Files = Annotated[
-    list[str],
-    typer.Option(
-        "--file", "-f", metavar="FILE|DIR|-", help="YAML or JSON file, or a folder; '-' is stdin. Repeatable."
-    ),
+    list[str], option("YAML or JSON file, or a folder; '-' is stdin. Repeatable.", "--file", "-f", metavar="FILE|DIR|-")
 ]
 
 
@@ -38,11 +35,9 @@ class LintTarget(StrEnum):
 def apply(
     *,
     files: Files,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until all are accepted and servers ready.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change; write nothing.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
+    wait: Annotated[bool, option("Wait until all are accepted and servers ready.", "--wait/--no-wait")] = False,
+    dry_run: Annotated[bool, option("Only show what would change; write nothing.", "--dry-run")] = False,
+    timeout: Annotated[float, option("Seconds to wait.", min=0.1)] = 120.0,
     session: Session,
 ) -> None:
     """Create or update the objects in files. All are checked first: if one is invalid, none is applied.
@@ -83,7 +78,7 @@ def apply(
 
 def lint(
     files: Files,
-    home: Annotated[LintTarget, typer.Option("--for", help="Target environment to check for.")] = LintTarget.EMBEDDED,
+    home: Annotated[LintTarget, option("Target environment to check for.", "--for")] = LintTarget.EMBEDDED,
     *,
     printer: Printer,
 ) -> None:
@@ -106,8 +101,7 @@ def lint(
 def diff(
     versions: Annotated[list[str] | None, argument("MODEL:VERSION MODEL:VERSION", "Two versions to compare.")] = None,
     files: Annotated[
-        list[str] | None,
-        typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Files to compare with the live objects."),
+        list[str] | None, option("Files to compare with the live objects.", "--file", "-f", metavar="FILE|DIR|-")
     ] = None,
     *,
     session: Session,

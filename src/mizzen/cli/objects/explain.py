@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Annotated, Any
 
 from mizzen.cli import completions
-from mizzen.cli.object_arguments import argument
 from mizzen.cli.output import Printer
+from mizzen.cli.parameters import argument
 
 
 def explain(

@@ -14,10 +14,11 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import completions, object_arguments, output
-from mizzen.cli.object_arguments import KindArgument, NamesArgument, argument
+from mizzen.cli.object_arguments import KindArgument, NamesArgument
 from mizzen.cli.objects import watch as objects_watch
 from mizzen.cli.objects.columns import Columns
 from mizzen.cli.output import Format, ListFormat
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.plane import log_tail
 from mizzen.cli.session import Connection, Session
 
@@ -35,18 +36,16 @@ def get(
     kind: KindArgument,
     names: NamesArgument = None,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep printing changes until Ctrl-C.")] = False,
+    watch: Annotated[bool, option("Keep printing changes until Ctrl-C.", "--watch", "-w")] = False,
     selector: Annotated[
-        str | None,
-        typer.Option("--selector", "-l", metavar="LABELS", help="Labels: team=a, 'stage in (dev, prod)', !old, …"),
+        str | None, option("Labels: team=a, 'stage in (dev, prod)', !old, …", "--selector", "-l", metavar="LABELS")
     ] = None,
     field_selector: Annotated[
-        str | None,
-        typer.Option("--field-selector", metavar="FIELDS", help="Fields: spec.modelName=iris, metadata.name=x."),
+        str | None, option("Fields: spec.modelName=iris, metadata.name=x.", metavar="FIELDS")
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Show all namespaces.")] = False,
+    everywhere: Annotated[bool, option("Show all namespaces.", "--all-namespaces", "-A")] = False,
     connection: Connection,
-    form: Annotated[ListFormat, typer.Option("--output", "-o", help="Output format.")] = ListFormat.TABLE,
+    form: Annotated[ListFormat, option("Output format.", "--output", "-o")] = ListFormat.TABLE,
 ) -> None:
     """Show objects of a kind.
 
@@ -91,8 +90,8 @@ def delete(
     kind: KindArgument,
     names: NamesArgument = None,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all its processes are gone.")] = True,
-    cascade: Annotated[bool, typer.Option("--cascade", help="For a model: stop its servers first.")] = False,
+    wait: Annotated[bool, option("Wait until all its processes are gone.", "--wait/--no-wait")] = True,
+    cascade: Annotated[bool, option("For a model: stop its servers first.", "--cascade")] = False,
     session: Session,
 ) -> None:
     """Delete objects.
@@ -132,9 +131,9 @@ def logs(
         ),
     ],
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
-    lines: Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N lines.")] = None,
-    build: Annotated[bool, typer.Option("--build", help="Show the build log of its environment.")] = False,
+    follow: Annotated[bool, option("Keep printing new lines until Ctrl-C.", "--follow", "-f")] = False,
+    lines: Annotated[int | None, option("Only the last N lines.", "--tail", min=0)] = None,
+    build: Annotated[bool, option("Show the build log of its environment.", "--build")] = False,
     connection: Connection,
 ) -> None:
     """Show the output of a served model or of a process of the plane, or the access log.

@@ -13,6 +13,7 @@ from mizzen import errors
 from mizzen.cli import object_arguments, output, times
 from mizzen.cli.object_arguments import ObjectArgument
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import option
 from mizzen.cli.session import Session
 
 Entries = list[dict[str, Any]]
@@ -24,12 +25,7 @@ def history(
     what: ObjectArgument,
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            callback=times.parse_option,
-            help="Show the object as of an ISO time, or 10m, 2h, 3d ago.",
-        ),
+        option("Show the object as of an ISO time, or 10m, 2h, 3d ago.", metavar="TIME", callback=times.parse_option),
     ] = None,
     *,
     session: Session,
@@ -73,10 +69,7 @@ def history(
 
 def rollback(
     what: ObjectArgument,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="N", help="Version of a model, or revision number of another object."),
-    ] = None,
+    to: Annotated[str | None, option("Version of a model, or revision number of another object.", metavar="N")] = None,
     *,
     force: object_arguments.Force = False,
     session: Session,

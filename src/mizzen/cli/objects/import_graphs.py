@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.objects.apply import Files
 from mizzen.cli.objects.get import join_objects
 from mizzen.cli.output import DataFormat
+from mizzen.cli.parameters import option
 
 
 def import_(
     files: Files,
-    form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
+    form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
     """Convert KServe InferenceGraphs and SeldonDeployments to MLGraphs, without a plane.
 

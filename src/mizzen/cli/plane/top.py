@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from mizzen.cli import output
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import option
 from mizzen.cli.plane import live_screen
 from mizzen.cli.session import Session
 
@@ -57,10 +56,8 @@ _FIELDS: Final = {
 
 
 def top(
-    once: Annotated[
-        bool, typer.Option("--once", help="Print one table and exit, as when stdout is not a terminal.")
-    ] = False,
-    sort: Annotated[Sort, typer.Option("--sort", help="Sort by name, or by a number, largest first.")] = Sort.NAME,
+    once: Annotated[bool, option("Print one table and exit, as when stdout is not a terminal.", "--once")] = False,
+    sort: Annotated[Sort, option("Sort by name, or by a number, largest first.")] = Sort.NAME,
     *,
     session: Session,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group, PassthroughCommand
-from mizzen.cli.object_arguments import argument
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Connection, Session
 from mizzen.cli.training.start import start
 
@@ -38,9 +38,9 @@ class StateFilter(StrEnum):
 def list_jobs(
     *,
     model: Annotated[str | None, argument("MODEL", "Only jobs of this model.", completions.models)] = None,
-    version: Annotated[str | None, typer.Option(help="Only jobs of this version.")] = None,
+    version: Annotated[str | None, option("Only jobs of this version.")] = None,
     state: Annotated[
-        StateFilter, typer.Option(help="State of the jobs to list; ongoing includes waiting ones.")
+        StateFilter, option("State of the jobs to list; ongoing includes waiting ones.")
     ] = StateFilter.ONGOING,
     session: Session,
 ) -> None:
@@ -84,10 +84,10 @@ def show(job: JobArgument, session: Session) -> None:
 def logs(
     job: JobArgument,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job ends.")] = False,
-    tail: Annotated[int | None, typer.Option(min=0, help="Only the last N lines.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only lines since a time, or since 10m ago.")] = None,
-    replica: Annotated[str | None, typer.Option(help="Only this replica, such as worker-0.")] = None,
+    follow: Annotated[bool, option("Keep printing new lines until the job ends.", "--follow", "-f")] = False,
+    tail: Annotated[int | None, option("Only the last N lines.", min=0)] = None,
+    since: Annotated[str | None, option("Only lines since a time, or since 10m ago.")] = None,
+    replica: Annotated[str | None, option("Only this replica, such as worker-0.")] = None,
     connection: Connection,
 ) -> None:
     """Show the output of the replicas of a job set, in time order.
@@ -109,16 +109,11 @@ def logs(
 def checkpoints(
     job: JobArgument,
     *,
-    get: Annotated[
-        str | None, typer.Option("--get", metavar="ID", help="Download the files of this checkpoint.")
-    ] = None,
+    get: Annotated[str | None, option("Download the files of this checkpoint.", metavar="ID")] = None,
     trust: Annotated[
-        str | None,
-        typer.Option("--trust", metavar="ID", help="Trust this checkpoint: it may be served, even if it is a pickle."),
+        str | None, option("Trust this checkpoint: it may be served, even if it is a pickle.", metavar="ID")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="Folder to download to [default: the id].")
-    ] = None,
+    to: Annotated[Path | None, option("Folder to download to [default: the id].", metavar="DIR")] = None,
     session: Session,
 ) -> None:
     """List the checkpoints of a job set, newest first; or download or trust one of them.
@@ -152,7 +147,7 @@ def checkpoints(
 def stop(
     job: JobArgument,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its processes have ended.")] = True,
+    wait: Annotated[bool, option("Wait until its processes have ended.", "--wait/--no-wait")] = True,
     session: Session,
 ) -> None:
     """Stop a job set. Its logs and checkpoints are kept.

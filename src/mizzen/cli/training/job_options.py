@@ -11,6 +11,7 @@ import typer
 
 from mizzen.cli import object_arguments
 from mizzen.cli.models.deploy import read_data
+from mizzen.cli.parameters import option
 
 _REPLICA_TYPES: Final = {name.lower(): name for name in ("Chief", "Master", "Worker", "PS", "Evaluator")}
 _COUNT: Final = re.compile(r"\d{1,4}")
@@ -20,16 +21,15 @@ _COUNT: Final = re.compile(r"\d{1,4}")
 class InputOptions:
     """Options for what the training code reads."""
 
-    param: Annotated[
-        list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="Hyperparameter; repeatable.")
-    ] = None
-    params: Annotated[str | None, typer.Option(metavar="JSON|@FILE", help="Hyperparameters as a JSON object.")] = None
+    param: Annotated[list[str] | None, option("Hyperparameter; repeatable.", "--param", "-p", metavar="KEY=VALUE")] = (
+        None
+    )
+    params: Annotated[str | None, option("Hyperparameters as a JSON object.", metavar="JSON|@FILE")] = None
     dataset: Annotated[
-        str | None,
-        typer.Option(metavar="PATH|URL|s3://BUCKET/PREFIX", help="Dataset to fetch before the command starts."),
+        str | None, option("Dataset to fetch before the command starts.", metavar="PATH|URL|s3://BUCKET/PREFIX")
     ] = None
-    sha256: Annotated[str | None, typer.Option("--sha256", help="SHA-256 of the file at the dataset's URL.")] = None
-    secret: Annotated[str | None, typer.Option(help="Secret with the keys of the dataset's bucket.")] = None
+    sha256: Annotated[str | None, option("SHA-256 of the file at the dataset's URL.")] = None
+    secret: Annotated[str | None, option("Secret with the keys of the dataset's bucket.")] = None
 
     def keywords(self) -> dict[str, Any]:
         """The same as keywords of `train.spec_of`."""
@@ -46,23 +46,18 @@ class ResourceOptions:
     """Options for the replicas of a job: their number, resources and environment, and when they end."""
 
     replicas: Annotated[
-        str | None, typer.Option(metavar="N|TYPE=N,…", help="Number of workers, or by type: chief=1,worker=2,ps=1.")
+        str | None, option("Number of workers, or by type: chief=1,worker=2,ps=1.", metavar="N|TYPE=N,…")
     ] = None
-    cpu: Annotated[str | None, typer.Option(help="CPU cores per replica: 2, 500m.")] = None
-    memory: Annotated[str | None, typer.Option(help="Memory per replica: 4Gi.")] = None
-    gpu: Annotated[float | None, typer.Option(help="GPUs per replica, or a fraction of one.")] = None
-    priority: Annotated[int | None, typer.Option(help="Priority: higher ones start first if not all can.")] = None
+    cpu: Annotated[str | None, option("CPU cores per replica: 2, 500m.")] = None
+    memory: Annotated[str | None, option("Memory per replica: 4Gi.")] = None
+    gpu: Annotated[float | None, option("GPUs per replica, or a fraction of one.")] = None
+    priority: Annotated[int | None, option("Priority: higher ones start first if not all can.")] = None
     restart: Annotated[
-        str | None,
-        typer.Option(metavar="POLICY", help="Restart policy: Never, OnFailure, Always, ExitCode [default: Never]."),
+        str | None, option("Restart policy: Never, OnFailure, Always, ExitCode [default: Never].", metavar="POLICY")
     ] = None
-    deadline: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Maximum run time, after which it fails: 2h.")
-    ] = None
-    keep: Annotated[int | None, typer.Option(min=1, help="Number of checkpoints to keep.")] = None
-    env: Annotated[
-        list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Environment variable; repeatable.")
-    ] = None
+    deadline: Annotated[str | None, option("Maximum run time, after which it fails: 2h.", metavar="TIME")] = None
+    keep: Annotated[int | None, option("Number of checkpoints to keep.", min=1)] = None
+    env: Annotated[list[str] | None, option("Environment variable; repeatable.", metavar="KEY=VALUE")] = None
 
     def keywords(self) -> dict[str, Any]:
         """The same as keywords of `train.spec_of`."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.help_format import Group
 from mizzen.cli.object_arguments import ModelArgument
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import option
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
@@ -24,8 +23,8 @@ monitor = Group("monitor", "Monitoring tools of models: start, open, show, stop.
 def start(
     *,
     model: ModelArgument,
-    tool: Annotated[str | None, typer.Option(help="Tool: tensorboard or scalars [default: by framework].")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
+    tool: Annotated[str | None, option("Tool: tensorboard or scalars [default: by framework].")] = None,
+    wait: Annotated[bool, option("Wait until it answers.", "--wait/--no-wait")] = True,
     session: Session,
 ) -> None:
     """Start a model's monitor, TensorBoard or a built-in viewer, over all its versions and jobs. Each model has one.
@@ -50,9 +49,7 @@ def start(
 def open_(
     *,
     model: ModelArgument,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open a browser, or only print the URL.")
-    ] = True,
+    browser: Annotated[bool, option("Open a browser, or only print the URL.", "--browser/--no-browser")] = True,
     session: Session,
 ) -> None:
     """Open the monitor of a model in a browser, with a URL that works once and for one minute.

@@ -10,8 +10,9 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions, interrupts, output
 from mizzen.cli.models.deploy import Steps
-from mizzen.cli.object_arguments import ModelArgument, PackageOptions, argument
+from mizzen.cli.object_arguments import ModelArgument, PackageOptions
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 from mizzen.cli.training.job_options import InputOptions, ResourceOptions
 
@@ -34,18 +35,16 @@ def start(
         typer.Argument(metavar="-- COMMAND…", help="Command to run [default: python train.py].", show_default=False),
     ] = None,
     code: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="Code to register as a new version first; creates the model if needed."),
+        Path | None, option("Code to register as a new version first; creates the model if needed.", metavar="PATH")
     ] = None,
-    framework: Annotated[str | None, typer.Option(help="Framework of the code, if its files do not show it.")] = None,
+    framework: Annotated[str | None, option("Framework of the code, if its files do not show it.")] = None,
     packages: PackageOptions,
     inputs: InputOptions,
     resources: ResourceOptions,
-    serve: Annotated[bool, typer.Option("--serve", help="If it succeeds, serve its last checkpoint.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until training ends.")] = True,
+    serve: Annotated[bool, option("If it succeeds, serve its last checkpoint.", "--serve")] = False,
+    wait: Annotated[bool, option("Wait until training ends.", "--wait/--no-wait")] = True,
     follow: Annotated[
-        bool | None,
-        typer.Option("--follow/--quiet", help="While waiting, print the log, or nothing [default: progress]."),
+        bool | None, option("While waiting, print the log, or nothing [default: progress].", "--follow/--quiet")
     ] = None,
     session: Session,
 ) -> None:

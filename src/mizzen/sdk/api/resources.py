@@ -6,12 +6,13 @@ import asyncio
 import builtins
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from urllib.parse import quote
 
 from mizzen import errors
 from mizzen.sdk.api.session import ROOT, Calls, escape
 from mizzen.sdk.connection.warnings import Warned
+from mizzen.sdk.options import WriteOptions, takes
 
 ALL: Final = "*"
 """Stands for all namespaces."""
@@ -61,32 +62,30 @@ class Resources(Calls):
                 break
         return {**listing, "items": items[:limit]}
 
-    async def create(
-        self,
-        manifest: Mapping[str, Any],
-        *,
-        dry_run: bool = False,
-        assume: Sequence[str] = (),
-        on_warning: Warned | None = None,
-    ) -> dict[str, Any]:
-        """Raises AlreadyExists. `assume`: for a dry run, objects to treat as existing, each Kind/name."""
-        path = self.path(manifest["kind"], namespace=manifest["metadata"].get("namespace"))
-        params = _dry_run_query(assume) if dry_run else {}
-        return await self.request("POST", path, body=manifest, params=params, on_warning=on_warning)
+    @takes(WriteOptions)
+    async def create(self, manifest: Mapping[str, Any], **options: Unpack[WriteOptions]) -> dict[str, Any]:
+        """Create an object. Raises AlreadyExists."""
+        return await self._write("POST", manifest, **options)
 
-    async def replace(
+    @takes(WriteOptions)
+    async def replace(self, manifest: Mapping[str, Any], **options: Unpack[WriteOptions]) -> dict[str, Any]:
+        """Replace an object. Raises Conflict if the manifest names an outdated `resourceVersion`."""
+        return await self._write("PUT", manifest, manifest["metadata"]["name"], **options)
+
+    async def _write(
         self,
+        method: str,
         manifest: Mapping[str, Any],
+        name: str = "",
         *,
         dry_run: bool = False,
-        assume: Sequence[str] = (),
+        assume: Sequence[str] | None = None,
         on_warning: Warned | None = None,
     ) -> dict[str, Any]:
-        """Raises Conflict if it names an outdated `resourceVersion`. `assume` as for `create`."""
-        metadata = manifest["metadata"]
-        path = self.path(manifest["kind"], metadata["name"], namespace=metadata.get("namespace"))
-        params = _dry_run_query(assume) if dry_run else {}
-        return await self.request("PUT", path, body=manifest, params=params, on_warning=on_warning)
+        """`assume`: for a dry run, objects to treat as existing, each Kind/name."""
+        path = self.path(manifest["kind"], name, namespace=manifest["metadata"].get("namespace"))
+        params = {"dryRun": "All", "assume": ",".join(assume or ()) or None} if dry_run else {}
+        return await self.request(method, path, body=manifest, params=params, on_warning=on_warning)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         return await self.request("DELETE", self.path(kind, name, namespace=namespace))
@@ -210,10 +209,6 @@ def _refusal_of(resource: Mapping[str, Any]) -> str:
     found = condition_of(resource, "Accepted")
     current = found.get("observedGeneration", 0) >= resource["metadata"].get("generation", 0)
     return str(found.get("message") or found.get("reason")) if found.get("status") == "False" and current else ""
-
-
-def _dry_run_query(assume: Sequence[str]) -> dict[str, str | None]:
-    return {"dryRun": "All", "assume": ",".join(assume) or None}
 
 
 def _selector(given: Selection) -> str | None:

@@ -85,15 +85,11 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> PlaneAddress:
     info = _info(data_dir)
     if info is None:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
-    control_url, inference_url = urls(info)
-    token = clean_token(token)
-    if token is not None:
-        return PlaneAddress(control_url, inference_url, token, data_dir, hint, _tls_url(info), _grpc_address(info))
-    file = data_dir / "admin-token"
-    found = clean_token(_token(file))
-    return PlaneAddress(
-        control_url, inference_url, found, data_dir, hint, _tls_url(info), _grpc_address(info), token_from=str(file)
-    )
+    token, token_from = clean_token(token), ""
+    if token is None:
+        file = data_dir / "admin-token"
+        token, token_from = clean_token(_token(file)), str(file)
+    return PlaneAddress(*urls(info), token, data_dir, hint, _tls_url(info), _grpc_address(info), token_from)
 
 
 def running(data_dir: Path) -> bool:

@@ -40,18 +40,18 @@ class Model:
     @property
     def current(self) -> str | None:
         """The version that serves requests to the model's name."""
-        current = self.plane.get("models", self.name).get("status", {}).get("current") or {}
+        current = self._resource().get("status", {}).get("current") or {}
         return current.get("version")
 
     @property
     def aliases(self) -> dict[str, str]:
         """A map from each alias to its version."""
-        return dict(self.plane.get("models", self.name)["spec"].get("aliases") or {})
+        return dict(self._resource()["spec"].get("aliases") or {})
 
     @property
     def labels(self) -> dict[str, str]:
         """Its labels, by which it can be selected."""
-        return dict(self.plane.get("models", self.name)["metadata"].get("labels") or {})
+        return dict(self._resource()["metadata"].get("labels") or {})
 
     def create(self, framework: str | None = None, labels: Mapping[str, str] | None = None) -> Model:
         """Create the model, without versions. Raises AlreadyExists."""
@@ -140,25 +140,17 @@ class Model:
 
     def monitor(self, tool: str | None = None) -> Monitor:
         """Return the model's monitor once it responds; start one if there is none. `tool`: tensorboard or scalars."""
-
-        async def watch() -> None:
-            await self.plane.calls.start_monitor(self.name, tool)
-            await self.plane.calls.wait_monitor(self.name)
-
-        self.plane.run(watch())
+        self.plane.run(self.plane.calls.start_monitor(self.name, tool))
+        self.plane.run(self.plane.calls.wait_monitor(self.name))
         return Monitor(self.plane, self.name)
 
     def serve(self, version: str | int, replicas: int = 1, *, checkpoint: str | None = None) -> str:
         """Serve one more version, wait until it is ready, and return the server's name. By default the server loads
         the version's last trained checkpoint, or its own files if it was never trained. `checkpoint` picks one by
         its id."""
-
-        async def serve_and_wait() -> str:
-            server = await self.plane.calls.serve(self.name, str(version), replicas, checkpoint=checkpoint)
-            await self.plane.calls.wait_ready(server)
-            return server
-
-        return self.plane.run(serve_and_wait())
+        server = self.plane.run(self.plane.calls.serve(self.name, str(version), replicas, checkpoint=checkpoint))
+        self.plane.run(self.plane.calls.wait_ready(server))
+        return server
 
     def promote(self, version: str | int) -> None:
         """Make a version the one that serves requests to the model's name."""
@@ -191,11 +183,17 @@ class Model:
 
     def permit(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
         """Let a principal read, predict, write or admin this model, or one alias of it. Returns its verbs."""
-        return self.plane.permit(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
+        return self.plane.run(self.plane.calls.permit(principal, *verbs, target=self._target(alias)))
 
     def forbid(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
         """Revoke permissions that `permit` granted. Returns the remaining verbs."""
-        return self.plane.forbid(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
+        return self.plane.run(self.plane.calls.forbid(principal, *verbs, target=self._target(alias)))
+
+    def _resource(self) -> dict[str, Any]:
+        return self.plane.run(self.plane.calls.get("models", self.name))
+
+    def _target(self, alias: str | None) -> str:
+        return f"{self.name}@{alias}" if alias else self.name
 
 
 def _time(at: str | datetime) -> datetime:
