@@ -44,7 +44,7 @@ def parse_object(kind: str, name: str | None) -> tuple[KindNames, str]:
         raise typer.BadParameter(f"'{kind}' has no name after the /")
     found, named = kind_names.find(word), rest if slash else name
     if named is None:
-        raise typer.BadParameter(f"which {found.singular}? write {found.singular}/NAME")
+        raise typer.BadParameter(f"the name is missing; write {found.singular}/NAME")
     return found, named
 
 

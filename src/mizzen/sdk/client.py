@@ -79,7 +79,7 @@ class AsyncPlane(Jobs, Monitors, People):
             await self.delete_model(name, cascade=cascade, wait=wait, namespace=namespace)
             return
         if cascade:
-            raise errors.Invalid(f"cascade is for a model, not for a {kind}")
+            raise errors.Invalid(f"cascade applies only to models, not to a {kind}")
         await self.delete(kind, name, namespace=namespace)
         if wait:
             await deploying.wait_gone(self, kind, [name], namespace=namespace)

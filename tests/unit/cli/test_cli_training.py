@@ -129,7 +129,7 @@ def test_a_job_that_fails_is_a_failure_with_its_last_words(plane: Plane) -> None
     assert (done.returncode, done.stdout) == (1, "")
     assert f"error: job {job.id} failed: ReplicaFailed: worker-0 ended with exit code 1\n" in done.stderr
     assert "  | [worker-0] KeyError: 'colour'\n" in done.stderr
-    assert f"hint: all of its log: 'mizzen train logs {job.id}'" in done.stderr
+    assert f"hint: full log: 'mizzen train logs {job.id}'" in done.stderr
 
 
 @pytest.mark.usefixtures("heard_interrupts")
@@ -178,7 +178,11 @@ def test_what_cannot_be_started_is_explained(plane: Plane) -> None:
     )
     failed(plane("train", "start", "iris", "7", check=False), "7")
     failed(plane("train", "start", "iris", "--code", "code", "--restart", "Maybe", check=False), "restartPolicy")
-    failed(plane("train", "start", "iris", "--deadline", "soon", check=False), "'soon' is no duration", "write 90s")
+    failed(
+        plane("train", "start", "iris", "--deadline", "soon", check=False),
+        "'soon' is not a valid duration",
+        "expected 90s",
+    )
     failed(plane("train", "show", "nobody", check=False), "no job 'nobody'", "'mizzen train list --state all'")
 
 
@@ -279,7 +283,7 @@ def test_checkpoints_are_listed_and_fetched(plane: Plane) -> None:
     assert [item["checkpoint_id"] for item in items] == [second, first]
     assert plane("train", "checkpoints", job.id, "--get", first, "--to", "best").stdout == f"{first} is in best\n"
     assert (plane.folder / "best" / "a.joblib").read_text() == "weights"
-    failed(plane("train", "checkpoints", job.id, "--get", first, "--to", "best", check=False), "is there already")
+    failed(plane("train", "checkpoints", job.id, "--get", first, "--to", "best", check=False), "already exists")
     failed(plane("train", "checkpoints", job.id, "--get", "nothing", check=False), "no checkpoint 'nothing'")
 
 

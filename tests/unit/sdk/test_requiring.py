@@ -24,7 +24,7 @@ def test_lines_or_a_file_of_them(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_or_cannot_be_followed(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as absent:
         requirements.to_list("numpy>=2")
-    assert absent.value.hint == "a single requirement goes into a list: ['numpy>=2']"
+    assert absent.value.hint == "put a single requirement into a list: ['numpy>=2']"
     (tmp_path / "r.txt").write_text("-e .")
     with pytest.raises(errors.Invalid, match=r"line 1: '-e \.' is a pip option"):
         requirements.to_list(tmp_path / "r.txt")

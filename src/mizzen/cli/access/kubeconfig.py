@@ -34,7 +34,7 @@ def kubeconfig(
     connection: Connection,
     form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
-    """Print a kubeconfig for the plane: its TLS address, its CA, and your token.
+    """Print a kubeconfig for the plane. It holds the TLS address, the CA, and your token.
 
     Keep the file private: anyone who can read it has your permissions. If MIZZEN_TOKEN is set, the file holds that
     token; use this to make a kubeconfig for another user.
@@ -84,7 +84,7 @@ def _read_access(place: PlaneAddress) -> ClusterAccess:
         )
     if place.tls_url is None:
         raise errors.Unavailable(
-            f"the plane in {place.data_dir} has no TLS address: an earlier version started it",
+            f"the plane in {place.data_dir} has no TLS address: an earlier version of Mizzen started it",
             hint="restart it with 'mizzen down' and 'mizzen up'",
         )
     if place.token is None:

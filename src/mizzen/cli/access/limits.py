@@ -28,13 +28,13 @@ def limit(
         ),
     ] = None,
     per_second: Annotated[float | None, option("Predictions per second.")] = None,
-    burst: Annotated[int | None, option("Predictions at once [default: those of a second].")] = None,
+    burst: Annotated[int | None, option("Predictions at once [default: as many as per second].")] = None,
     per_day: Annotated[int | None, option("Predictions per UTC day.")] = None,
     per_month: Annotated[int | None, option("Predictions per UTC month.")] = None,
     remove: Annotated[bool, option("Remove the limit.", "--remove")] = False,
     session: PlaneSession,
 ) -> None:
-    """Limit how much a user may predict, or show the limits and their usage.
+    """Limit the predictions of a user, or show limits and usage.
 
     The given options replace the whole limit. All tokens of a user share it. Requests beyond it get a 429.
 

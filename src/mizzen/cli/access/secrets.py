@@ -17,7 +17,7 @@ from mizzen.cli.session import Session
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-secret = Group("secret", "Write-only values: set, list, delete.", "mizzen secret set db PASSWORD")
+secret = Group("secret", "Secrets, which are write-only: set, list, delete.", "mizzen secret set db PASSWORD")
 
 NameArgument = Annotated[str, argument("NAME", "Name of the secret.", completions.secrets)]
 

@@ -46,7 +46,7 @@ def list_users(session: PlaneSession) -> None:
 
 @user.command("delete")
 def delete_user(name: UserArgument, session: PlaneSession) -> None:
-    """Delete a user, revoke their tokens, and remove all permissions granted to them by name.
+    """Delete a user. This revokes their tokens and removes all permissions granted to them by name.
 
     \b
     Example:
@@ -79,7 +79,7 @@ def create_token(
 
 @token.command("list")
 def list_tokens(name: UserArgument, session: PlaneSession) -> None:
-    """List the tokens of a user by id, including expired and revoked ones.
+    """List the tokens of a user by id. The list includes expired and revoked tokens.
 
     \b
     Example:
@@ -115,7 +115,7 @@ def permit(
     revoke: Annotated[bool, option("Revoke these verbs.", "--revoke")] = False,
     session: Session,
 ) -> None:
-    """Grant a user or group verbs on a model, one of its aliases, or a namespace.
+    """Grant verbs on a model, an alias or a namespace.
 
     \b
     Example:
@@ -173,7 +173,9 @@ def audit(
     namespace: Annotated[str | None, option("Only this namespace.", "--namespace", "-n")] = None,
     session: PlaneSession,
 ) -> None:
-    """List requests to change something, and all refused requests with their reason, newest first.
+    """List the audit log, newest first.
+
+    It holds all requests to change something, and all refused requests with the reason.
 
     \b
     Example:

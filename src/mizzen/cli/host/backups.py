@@ -45,7 +45,7 @@ def backup(
     ] = None,
     session: PlaneSession,
 ) -> None:
-    """Back up the plane in a data dir, even while it runs and accepts writes.
+    """Back up the plane in a data dir, even while it runs.
 
     The backup holds everything acknowledged before it began: objects, history, audit log, model files, users, secrets,
     settings and the state of bandits. Protect it like a key: anyone who can read it can decrypt the secrets and act as
@@ -157,7 +157,7 @@ def _report(made: Made, place: Path | None, printer: Printer) -> None:
         raise errors.MizzenError(
             f"the backup is complete except for {len(made.damaged)} model files, which are damaged in the data dir: "
             + ", ".join(made.damaged[:3]),
-            hint="register again the versions that use them",
+            hint="register the versions that use them again",
         )
 
 

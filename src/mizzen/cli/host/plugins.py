@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def plugins(printer: Printer) -> None:
-    """List the installed frameworks and blob stores with their packages, and broken plug-ins.
+    """List installed frameworks, blob stores and broken plug-ins.
 
     The list describes the environment of this command, which is also that of a plane it starts.
 

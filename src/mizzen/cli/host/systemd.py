@@ -44,7 +44,7 @@ User = Annotated[
     bool | None,
     option("Use your own systemd, or the machine's [default: the machine's, if you are root].", "--user/--system"),
 ]
-Name = Annotated[str, option("Service name; for several planes.", metavar="NAME", parser=_check_name)]
+Name = Annotated[str, option("Service name; needed for several planes.", metavar="NAME", parser=_check_name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,13 @@ def install(
     name: Name = "mizzen",
     run_as: Annotated[
         str | None,
-        option("User that the machine's systemd runs it as [default: owner of the data dir].", metavar="USER"),
+        option("User to run it as, with the machine's systemd [default: owner of the data dir].", metavar="USER"),
     ] = None,
     show: Annotated[bool, option("Only print the unit.", "--print")] = False,
-    start: Annotated[bool, option("Start it now, besides enabling it.", "--start/--no-start")] = True,
+    start: Annotated[bool, option("Start the service now, or only enable it.", "--start/--no-start")] = True,
     session: PlaneSession,
 ) -> None:
-    """Write a systemd unit that runs the plane of a data dir, enable it and start it.
+    """Install the plane of a data dir as a systemd service. Writes a unit, enables it and starts it.
 
     The service takes its settings from settings.toml in the data dir. A unit of that name that Mizzen did not write is
     left alone.

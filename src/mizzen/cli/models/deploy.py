@@ -50,7 +50,7 @@ def deploy(
     timeout: Annotated[float, option("Seconds to wait for the model to load.", callback=_require_positive)] = 120.0,
     session: Session,
 ) -> None:
-    """Register the next version of a model, serve it, wait until it answers, and make it current.
+    """Deploy a model: register, serve and promote a version. It becomes current once it answers.
 
     \b
     Example:
@@ -101,7 +101,9 @@ def serve(
     wait: Annotated[bool, option("Wait until it is ready.", "--wait/--no-wait")] = True,
     session: Session,
 ) -> None:
-    """Start another server for a registered version; existing servers keep running. 'mizzen promote' makes it current.
+    """Start another server for a registered version. Existing servers keep running.
+
+    'mizzen promote' makes the version current.
 
     \b
     Example:
@@ -258,7 +260,7 @@ class Steps:
             return f"{self._last or 'no version is known to be registered'}; see 'mizzen history {self._model}'"
         if self._last == "current":
             return f"version {self.deployment.version} of {self._model} is current, as {self.deployment.server}"
-        return operations_deploy.goes_on(self._model, self.deployment.version, self.deployment.server)
+        return operations_deploy.describe_start(self._model, self.deployment.version, self.deployment.server)
 
 
 def _require_positive(value: float) -> float:
@@ -301,7 +303,7 @@ async def _hint_unserved(plane: AsyncPlane, name: str) -> str:
     if ref.alias:
         return f"'mizzen alias list {ref.name}' lists its aliases; an alias answers while its version is served"
     if ref.version and ref.version not in known:
-        return f"it is not registered: 'mizzen version list {ref.name}' lists the versions that are"
+        return f"it is not registered: 'mizzen version list {ref.name}' lists the registered versions"
     arguments = f"{ref.name} {ref.version or known[-1]}"
     promotion = "" if ref.version else f", then 'mizzen promote {arguments}'"
     return f"it is registered but not served: 'mizzen serve {arguments}'{promotion}"

@@ -35,7 +35,7 @@ def show(
     *,
     session: Session,
 ) -> None:
-    """Draw a graph: its nodes, their readiness, what they call, and the traffic between them.
+    """Draw a graph: its nodes, what they call, and the traffic.
 
     \b
     Example:
@@ -54,7 +54,7 @@ def show(
 
 @graph.command("explain")
 def explain(name: GraphArgument, text: DataOption, session: Session) -> None:
-    """Send a request through a graph and show its path, the time of each call, and the outputs.
+    """Trace a request through a graph. Shows its path, the time of each call, and the outputs.
 
     \b
     Example:
@@ -79,7 +79,7 @@ def state(
     *,
     session: Session,
 ) -> None:
-    """Show what the bandits of a graph have learned, and how well each version does at each node.
+    """Show what the bandits of a graph have learned. For each node, show how well each version does.
 
     \b
     Example:

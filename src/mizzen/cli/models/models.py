@@ -17,7 +17,7 @@ from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import Session
 
 model = Group("model", "Models: create, list, describe, delete.", "mizzen model create iris", "mizzen model list")
-alias = Group("alias", "Names for versions of a model: set, list, delete.", "mizzen alias set iris prod 2")
+alias = Group("alias", "Aliases of versions, such as prod: set, list, delete.", "mizzen alias set iris prod 2")
 
 
 @model.command("create")
@@ -62,7 +62,7 @@ def list_models(
 
 @model.command("describe")
 def describe_model(name: ModelArgument, session: Session) -> None:
-    """Show a model with its versions, aliases, servers and latest changes.
+    """Show a model: versions, aliases, servers, latest changes.
 
     \b
     Example:
@@ -103,7 +103,7 @@ def set_alias(
     force: Force = False,
     session: Session,
 ) -> None:
-    """Point an alias at a version; calls follow as soon as that version is ready.
+    """Point an alias at a version. Calls follow as soon as that version is ready.
 
     \b
     Example:

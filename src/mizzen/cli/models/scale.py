@@ -37,7 +37,7 @@ def scale(
     timeout: Annotated[float, option("Seconds to wait.", min=0.1)] = 120.0,
     session: Session,
 ) -> None:
-    """Set the number of replicas of a served model, or scale it with load.
+    """Set the replicas of a served model, or scale it with load.
 
     \b
     Example:

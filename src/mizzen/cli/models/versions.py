@@ -54,7 +54,7 @@ def add_version(
     labels: Labels = None,
     session: Session,
 ) -> None:
-    """Register a version of a model: code and files, which never change. This does not serve it.
+    """Register a version of a model. Its code and files never change. This does not serve it.
 
     \b
     Example:
@@ -111,7 +111,7 @@ def list_versions(model_name: ModelArgument, session: Session) -> None:
 
 @version.command("describe")
 def describe_version(model_name: ModelArgument, number: VersionArgument, session: Session) -> None:
-    """Show a version: its files, their source, and whether it can be served.
+    """Show a version: its files, source and state.
 
     \b
     Example:
@@ -130,7 +130,7 @@ def describe_version(model_name: ModelArgument, number: VersionArgument, session
 
 @version.command("trust")
 def trust_version(model_name: ModelArgument, number: VersionArgument, session: Session) -> None:
-    """Trust a version that another user added: its code and pickles may run. Requires admin on the model.
+    """Trust a version that another user added. Its code and pickles may then run. Requires admin on the model.
 
     \b
     Example:

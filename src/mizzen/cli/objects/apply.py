@@ -106,7 +106,7 @@ def diff(
     *,
     session: Session,
 ) -> None:
-    """Show what applying files would change, or how two versions differ.
+    """Show what applying files would change, or compare versions.
 
     Exits with 0 if nothing differs, 1 if something does, and 2 on an error.
 

@@ -20,7 +20,7 @@ _SHOWN_SEPARATELY: Final = frozenset({"conditions", "observedGeneration"})
 
 
 def describe(kind: ModelOrKindArgument, name: NameArgument = None, *, session: Session) -> None:
-    """Show one object: its spec, status, conditions and latest changes.
+    """Show one object: spec, status, conditions, latest changes.
 
     \b
     Example:

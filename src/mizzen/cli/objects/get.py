@@ -104,7 +104,7 @@ def delete(
     asked = object_arguments.parse_kinds(kind, names or [])
     for one, named in asked:
         if not named:
-            raise typer.BadParameter(f"which {one.singular}? write {one.singular}/NAME")
+            raise typer.BadParameter(f"the name is missing; write {one.singular}/NAME")
         if cascade and one.name != "Model":
             raise typer.BadParameter(f"applies only to models, not to a {one.name}", param_hint="'--cascade'")
     done: list[dict[str, Any]] = []
@@ -136,7 +136,9 @@ def logs(
     build: Annotated[bool, option("Show the build log of its environment.", "--build")] = False,
     connection: Connection,
 ) -> None:
-    """Show the output of a served model or of a process of the plane, or the access log.
+    """Show the log of a served model or of the plane.
+
+    The plane has a log for each of its processes, and the access log of its gateways.
 
     \b
     Example:

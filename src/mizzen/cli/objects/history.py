@@ -30,7 +30,7 @@ def history(
     *,
     session: Session,
 ) -> None:
-    """Show who changed an object and when; for a model, include its versions and servers.
+    """Show who changed an object, when and how. For a model, this includes its versions and servers.
 
     \b
     Example:
@@ -74,9 +74,9 @@ def rollback(
     force: object_arguments.Force = False,
     session: Session,
 ) -> None:
-    """Roll back a model to the version that was current before, or another object to its previous spec.
+    """Roll back a model or another object. History is never erased.
 
-    History is never erased.
+    A model returns to the version that was current before, another object to its previous spec.
 
     \b
     Example:

@@ -16,7 +16,7 @@ def import_(
     files: Files,
     form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
-    """Convert KServe InferenceGraphs and SeldonDeployments to MLGraphs, without a plane.
+    """Convert InferenceGraphs and SeldonDeployments to MLGraphs. Needs no plane.
 
     Manifests go to stdout. Notes on differences, omissions and models to serve go to stderr. Exits with 0 if something
     was converted, with 1 if nothing was.

@@ -61,7 +61,9 @@ def top(
     *,
     session: Session,
 ) -> None:
-    """Show requests, errors, latency, queues, memory and CPU of served models. Press q or Ctrl-C to quit.
+    """Show the load and latency of served models, redrawn live.
+
+    The table has requests, errors, latency, queues, memory and CPU. Press q or Ctrl-C to quit.
 
     \b
     Example:

@@ -67,7 +67,7 @@ def down(
     ] = False,
     session: PlaneSession,
 ) -> None:
-    """Stop the plane and everything it runs, even if parts of it have died.
+    """Stop the plane and everything it runs. This works even if parts of it have died.
 
     Training jobs continue when the plane starts again. With --keep-training they keep running meanwhile; otherwise they
     resume from their last checkpoint.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 train = Group(
     "train",
-    "Training: start, list, show, logs, checkpoints, stop, suspend, resume.",
+    "Training jobs: start, list, show, logs, stop and others.",
     "mizzen train start iris --code examples/training/iris --serve",
 )
 train.command("start", cls=PassthroughCommand)(start)
@@ -63,7 +63,7 @@ def list_jobs(
 
 @train.command("show")
 def show(job: JobArgument, session: Session) -> None:
-    """Show a job set: its progress, replicas and checkpoints, and the servers of those.
+    """Show a job set: its progress, replicas and checkpoints.
 
     \b
     Example:
@@ -116,7 +116,7 @@ def checkpoints(
     to: Annotated[Path | None, option("Folder to download to [default: the id].", metavar="DIR")] = None,
     session: Session,
 ) -> None:
-    """List the checkpoints of a job set, newest first; or download or trust one of them.
+    """List the checkpoints of a job set, or download or trust one. The list begins with the newest.
 
     \b
     Example:

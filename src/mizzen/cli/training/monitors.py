@@ -27,7 +27,9 @@ def start(
     wait: Annotated[bool, option("Wait until it answers.", "--wait/--no-wait")] = True,
     session: Session,
 ) -> None:
-    """Start a model's monitor, TensorBoard or a built-in viewer, over all its versions and jobs. Each model has one.
+    """Start a model's monitor: TensorBoard, or a built-in viewer.
+
+    Each model has one monitor, over all its versions and jobs.
 
     \b
     Example:
@@ -52,7 +54,7 @@ def open_(
     browser: Annotated[bool, option("Open a browser, or only print the URL.", "--browser/--no-browser")] = True,
     session: Session,
 ) -> None:
-    """Open the monitor of a model in a browser, with a URL that works once and for one minute.
+    """Open the monitor of a model in a browser. The URL works once and for one minute.
 
     \b
     Example:

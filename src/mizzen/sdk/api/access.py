@@ -92,7 +92,7 @@ class People(Resources):
 
         left = await self._bind(principal, target, without, verbs)
         if had.isdisjoint(verbs):
-            self.warn(f"nothing was taken back: {principal} was not given {' or '.join(verbs)} by this")
+            self.warn(f"nothing was revoked: {principal} has no direct grant of {' or '.join(verbs)} on {target}")
         return left
 
     async def secrets(self, *, namespace: str | None = None) -> Objects:
@@ -125,10 +125,10 @@ class People(Resources):
 
     async def _bind(self, principal: str, target: str, change: Any, verbs: Sequence[str]) -> list[str]:
         if not verbs:
-            raise errors.Invalid("no verb is given", hint=f"verbs are {', '.join(VERBS)}")
+            raise errors.Invalid("no verb was given", hint=f"verbs are {', '.join(VERBS)}")
         unknown = [verb for verb in verbs if verb not in VERBS]
         if unknown:
-            raise errors.Invalid(f"no verb '{unknown[0]}'", hint=f"verbs are {', '.join(VERBS)}")
+            raise errors.Invalid(f"'{unknown[0]}' is not a valid verb", hint=f"verbs are {', '.join(VERBS)}")
         namespace, about = binding_target(target, self.namespace)
         name = binding_name(principal, namespace, about)
         for left in reversed(range(_TRIES)):
@@ -182,11 +182,11 @@ def binding_target(target: str, namespace: str) -> tuple[str, dict[str, str]]:
     if target.startswith("namespace/"):
         space = target.removeprefix("namespace/")
         if not space:
-            raise errors.Invalid(f"'{target}' names no namespace", hint="write namespace/default, say")
+            raise errors.Invalid(f"'{target}' does not name a namespace", hint="for example namespace/default")
         return space, {"namespace": space}
     found = re.fullmatch(r"([^@:/]+)(?:@([^@:/]+))?", target)
     if found is None:
-        raise errors.Invalid(f"'{target}' can be no target", hint="write iris, iris@prod or namespace/default")
+        raise errors.Invalid(f"'{target}' is not a valid target", hint="expected iris, iris@prod or namespace/default")
     return namespace, {"model": found[1], **({"alias": found[2]} if found[2] else {})}
 
 

@@ -129,8 +129,8 @@ class Jobs(Registry):
             found = await self.checkpoints(ref)
             if not found:
                 raise errors.Conflict(
-                    f"job {ref.id} has saved no checkpoint that could be served",
-                    hint=f"what it is to save goes into MIZZEN_CHECKPOINT_DIR; logs: 'mizzen train logs {ref.id}'",
+                    f"job {ref.id} has no checkpoint to serve",
+                    hint=f"its code must save checkpoints in MIZZEN_CHECKPOINT_DIR; logs: 'mizzen train logs {ref.id}'",
                 )
             checkpoint = str(found[0]["checkpoint_id"])
         return await self.serve(ref.model, ref.version, replicas, checkpoint=checkpoint)
@@ -159,7 +159,7 @@ class Jobs(Registry):
             last = (await self.revisions("TrainingJob", id))[-1]
         except errors.NotFound as error:
             raise errors.NotFound(
-                f"there is no job '{id}'", hint="'mizzen train list --state all' lists what there is"
+                f"there is no job '{id}'", hint="'mizzen train list --state all' lists all jobs"
             ) from error
         spec: Mapping[str, Any] = last.get("after") or last.get("before") or {}
         return spec
@@ -190,13 +190,13 @@ class Jobs(Registry):
         except errors.MizzenError:
             return None
         return errors.NotFound(
-            f"the record of job {ref.id} is gone: somebody deleted it, or its time was over after it had ended",
-            hint=f"what it left is there: 'mizzen train logs {ref.id}', 'mizzen train checkpoints {ref.id}'",
+            f"the record of job {ref.id} is gone: a user deleted it, or its time to live ended",
+            hint=f"its logs and checkpoints remain: 'mizzen train logs {ref.id}', 'mizzen train checkpoints {ref.id}'",
         )
 
     async def _checkpoint_path(self, job: JobRef | str, checkpoint: str) -> str:
         if "/" in checkpoint or checkpoint in ("", ".", ".."):
-            raise _no_checkpoint(job, f"'{checkpoint[:100]}' is no id of a checkpoint")
+            raise _no_checkpoint(job, f"'{checkpoint[:100]}' is not a valid checkpoint id")
         return f"{await self.job_path(job)}/checkpoint/{escape(checkpoint)}"
 
     async def job_path(self, job: JobRef | str) -> str:
@@ -217,7 +217,7 @@ def _hint_checkpoints(job: JobRef | str) -> Iterator[None]:
 
 def _no_checkpoint(job: JobRef | str, message: str) -> errors.NotFound:
     named = job.id if isinstance(job, JobRef) else job
-    return errors.NotFound(message, hint=f"'mizzen train checkpoints {named}' lists those it has")
+    return errors.NotFound(message, hint=f"'mizzen train checkpoints {named}' lists its checkpoints")
 
 
 def _newest_first(items: Objects) -> Objects:

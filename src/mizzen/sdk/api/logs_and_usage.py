@@ -86,7 +86,7 @@ class Looking(Resources):
         )
         if not found:
             version = model["current"] or "VERSION"
-            raise errors.NotFound(f"nothing serves model '{name}'", hint=f"'mizzen serve {name} {version}' does")
+            raise errors.NotFound(f"model '{name}' is not served", hint=f"'mizzen serve {name} {version}' serves it")
         return str(found[0]["id"])
 
     async def usage(self, *, namespace: str | None = None) -> dict[str, Any]:

@@ -145,7 +145,7 @@ def check_model_name(name: str) -> str:
     """Return the name if it is a valid model name, else raise Invalid: no request is needed then."""
     if not _NAME.fullmatch(name):
         raise errors.Invalid(
-            f"'{name[:100]}' is no name of a model", hint="lower-case letters, digits and '-', at most 63"
+            f"'{name[:100]}' is not a valid model name", hint="expected at most 63 lower-case letters, digits and '-'"
         )
     return name
 
@@ -164,7 +164,7 @@ def version_segment(model: str, version: str | int) -> str:
     text = str(version)
     if "/" in text or text in ("", ".", ".."):
         raise errors.NotFound(
-            f"model '{model}' has no such version: '{text[:100]}' is none",
-            hint=f"'mizzen version list {model}' lists those it has",
+            f"model '{model}' has no such version: '{text[:100]}'",
+            hint=f"'mizzen version list {model}' lists its versions",
         )
     return escape(text)

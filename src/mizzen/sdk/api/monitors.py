@@ -38,7 +38,7 @@ class Monitors(Calls):
         except TimeoutError:
             raise errors.DeadlineExceeded(
                 f"the monitor of {model} does not answer after {timeout:g} s",
-                hint=f"'mizzen monitor show {model}' says what it waits for",
+                hint=f"'mizzen monitor show {model}' shows the reason",
             ) from None
         return seen
 

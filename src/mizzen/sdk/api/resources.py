@@ -101,7 +101,7 @@ class Resources(Calls):
     ) -> dict[str, Any]:
         """Wait until the condition holds for the present spec, and return the object. Raises DeadlineExceeded, or
         Invalid if the spec is rejected."""
-        said = "nothing yet"
+        said = "no status yet"
         resource = await self.get(kind, name, namespace=namespace)  # at least once, however short the timeout
         try:
             async with asyncio.timeout(timeout):
@@ -116,7 +116,7 @@ class Resources(Calls):
                     resource = await self.get(kind, name, namespace=namespace)
         except TimeoutError:
             raise errors.DeadlineExceeded(
-                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"it says {said}"
+                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"last condition: {said}"
             ) from None
 
     async def watch(
@@ -153,7 +153,9 @@ class Resources(Calls):
         wanted = {"spec.kind": kind, "spec.name": name}
         found = [item["spec"] async for item in self.objects("revisions", fields=wanted, namespace=namespace)]
         if not found:
-            raise errors.NotFound(f"{kind}/{name} has no history: it never was", hint=f"'mizzen get {kind.lower()}'")
+            raise errors.NotFound(
+                f"{kind}/{name} has no history: it never existed", hint=f"see 'mizzen get {kind.lower()}'"
+            )
         return sorted(found, key=lambda spec: int(spec["number"]))
 
     def path(self, kind: str, name: str = "", *, namespace: str | None = None) -> str:

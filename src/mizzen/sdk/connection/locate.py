@@ -18,7 +18,7 @@ from mizzen.supervisor.data_dir import Home, UnusableHome
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
 _VARIABLE: Final = "MIZZEN_TOKEN"
-_ONE_LINE: Final = "look at MIZZEN_TOKEN, or what was given: it must be the one line that 'mizzen token create' printed"
+_ONE_LINE: Final = "check MIZZEN_TOKEN, or the token you passed: it must be the line that 'mizzen token create' printed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ def find(
         return replace(place, token_from=found) if token else place
     if not url.startswith(("http://", "https://")):
         raise errors.BadRequest(
-            f"'{url}' is no address of a plane", hint="write it as http://127.0.0.1:8470, say, in MIZZEN_URL"
+            f"'{url}' is not a valid address of a plane",
+            hint="expected http://127.0.0.1:8470, for example, in MIZZEN_URL",
         )
-    hint = f"is the plane at {url} running? MIZZEN_URL says which one to use"
+    hint = f"is the plane at {url} running? MIZZEN_URL selects the plane"
     return PlaneAddress(url.rstrip("/"), None, token, hint=hint, token_from=found)
 
 
@@ -69,9 +70,9 @@ def clean_token(token: str | None) -> str | None:
     it."""
     token = (token or "").strip()
     if "\n" in token or "\r" in token:
-        raise errors.BadRequest("the token holds a line break", hint=_ONE_LINE)
+        raise errors.BadRequest("the token contains a line break", hint=_ONE_LINE)
     if not token.isascii() or not token.isprintable():
-        raise errors.BadRequest("the token holds a character that no token has", hint=_ONE_LINE)
+        raise errors.BadRequest("the token contains an invalid character", hint=_ONE_LINE)
     return token or None
 
 
@@ -107,7 +108,8 @@ def urls(info: Mapping[str, Any]) -> tuple[str, str]:
         return _url(listeners["control"]), secured or _url(listeners["inference"])
     except (KeyError, TypeError) as error:
         raise errors.Unavailable(
-            "a supervisor runs, but no plane: its notes were damaged", hint="end it with 'mizzen down' and start anew"
+            "a supervisor is running, but its notes about the plane are damaged",
+            hint="run 'mizzen down', then 'mizzen up'",
         ) from error
 
 
@@ -117,9 +119,9 @@ def authority(data_dir: Path) -> str:
     try:
         return file.read_text()
     except FileNotFoundError as error:
-        raise errors.Unavailable(f"{file} is gone", hint="'mizzen down' and 'mizzen up' make it anew") from error
+        raise errors.Unavailable(f"{file} is missing", hint="'mizzen down' and 'mizzen up' create it again") from error
     except PermissionError as error:
-        raise errors.Forbidden(f"{file} is not readable for you", hint="ask its owner for a kubeconfig") from error
+        raise errors.Forbidden(f"you may not read {file}", hint="ask its owner for a kubeconfig") from error
 
 
 def start_hint(data_dir: Path) -> str:
@@ -134,7 +136,7 @@ def _token(file: Path) -> str | None:
         return None
     except PermissionError as error:
         raise errors.Forbidden(
-            f"{file} is not readable for you", hint="ask its owner for a token and set MIZZEN_TOKEN"
+            f"you may not read {file}", hint="ask its owner for a token and set MIZZEN_TOKEN"
         ) from error
 
 

@@ -34,7 +34,9 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
     """
     unknown = [name for name in settings if name not in _START_SETTINGS]
     if unknown:
-        raise errors.Invalid(f"no setting '{unknown[0]}' here", hint="settings are " + ", ".join(_START_SETTINGS))
+        raise errors.Invalid(
+            f"'{unknown[0]}' is not a valid setting", hint="settings are " + ", ".join(_START_SETTINGS)
+        )
     data_dir = locate.data_dir_of(dir).absolute()
     if locate.running(data_dir):
         return Plane(locate.in_data_dir(data_dir))
@@ -52,7 +54,7 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
     try:
         tether = None if detach else KeptTether(Home.of(data_dir))
     except SupervisorGone as error:
-        raise errors.Unavailable("the plane ended right after its start", hint=f"see {data_dir / 'logs'}") from error
+        raise errors.Unavailable("the plane stopped right after it started", hint=f"see {data_dir / 'logs'}") from error
     return Plane(locate.in_data_dir(data_dir), tether)
 
 

@@ -41,7 +41,7 @@ def stop(home: Home, *, graceful: bool = True, keep_training: bool = False) -> l
             # It is starting, ending, or was restarted by its children in between: ask the new one.
             if time.monotonic() > end:
                 raise errors.Unavailable(
-                    "the supervisor lives but does not answer", hint=f"see {home.supervisor_log}"
+                    "the supervisor is running but does not answer", hint=f"see {home.supervisor_log}"
                 ) from error
             time.sleep(0.05)
 

@@ -19,7 +19,7 @@ from mizzen import errors
 GIVEN: Final = "given.pem"
 """In the folder `tls` of a data dir: the certificate that an admin provided for the inference API."""
 _VARIABLES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
-_HINT: Final = "a plane has a CA of its own: set SSL_CERT_FILE to the tls/ca.pem of its data dir, or to a copy of it"
+_HINT: Final = "a plane has its own CA: set SSL_CERT_FILE to tls/ca.pem in its data dir, or to a copy of it"
 _OTHER_NAME: Final = (62, 64)
 """OpenSSL's error codes for a certificate of another host name or another IP address."""
 
@@ -47,7 +47,8 @@ def _own(folder: Path) -> ssl.SSLContext:
         trusted = ssl.create_default_context(cadata=_first(given.read_text()))
     except (OSError, ValueError) as error:
         raise errors.Unavailable(
-            f"the certificates in {folder} cannot be read: {error}", hint="'mizzen down' and 'mizzen up' make them anew"
+            f"the certificates in {folder} cannot be read: {error}",
+            hint="'mizzen down' and 'mizzen up' create them again",
         ) from error
     trusted.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     trusted.check_hostname = False
@@ -68,7 +69,7 @@ def is_untrusted(error: Exception) -> bool:
 def explain(url: str, error: Exception) -> errors.MizzenError:
     fault = next(_faults(error))
     other = fault.verify_code in _OTHER_NAME
-    hint = "use an address that the certificate names; 'mizzen status' tells one" if other else _HINT
+    hint = "use an address that the certificate names; 'mizzen status' shows one" if other else _HINT
     return errors.Unavailable(f"the certificate of {url} is not trusted: {fault.verify_message}", hint=hint)
 
 

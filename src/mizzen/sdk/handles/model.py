@@ -128,7 +128,7 @@ class Model:
             calls, chosen = self.plane.calls, version
             if code is not None:
                 if version is not None:
-                    raise errors.Invalid("code becomes the next version: give it or a version, not both")
+                    raise errors.Invalid("code is registered as the next version: give code or a version, not both")
                 operations_train.refuse_unstartable(self.name, Path(code), wanted)
                 made = await deploy.register_code(calls, self.name, Path(code), framework=framework)
                 chosen = str(made["version"])

@@ -273,7 +273,7 @@ def _elsewhere(document: Document, namespace: str | None) -> Iterator[errors.Fau
     """Yield a fault if the document names another namespace than the requested one."""
     said = document.metadata.get("namespace")
     if namespace is not None and said not in (None, namespace):
-        yield errors.Fault("metadata.namespace", f"is '{said}', but '{namespace}' was asked for")
+        yield errors.Fault("metadata.namespace", f"is '{said}', but the request is for '{namespace}'")
 
 
 def _with_namespace(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:

@@ -71,7 +71,7 @@ async def _version_behind(plane: Registry, model: str, alias: str | None) -> str
     if alias is None:
         current = (resource.get("status", {}).get("current") or {}).get("version")
         if current is None:
-            raise errors.NotFound(f"model '{model}' has no current version", hint=f"name one: {model}:1")
+            raise errors.NotFound(f"model '{model}' has no current version", hint=f"name a version, such as {model}:1")
         return str(current)
     aliases = resource["spec"].get("aliases") or {}
     if alias not in aliases:

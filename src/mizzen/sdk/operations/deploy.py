@@ -68,11 +68,11 @@ async def register_code(plane: Registry, model: str, path: Path, **options: Unpa
     return await register(plane, model, path, training=True, **options)
 
 
-def goes_on(model: str, version: str, server: str) -> str:
+def describe_start(model: str, version: str, server: str) -> str:
     """Describe a deployment that is no longer waited for, and what to do with it."""
     return (
-        f"version {version} of {model} is registered and starting as {server}; when it is ready, make it current with "
-        f"'mizzen promote {model} {version}', or end it with 'mizzen undeploy {model} --version {version}'"
+        f"version {version} of {model} is registered and starting as {server}; when it is ready, "
+        f"'mizzen promote {model} {version}' makes it current; 'mizzen undeploy {model} --version {version}' stops it"
     )
 
 
@@ -105,7 +105,7 @@ async def wait_loaded(
                 await asyncio.sleep(_PAUSE)
                 resource = await plane.get("inferencemodels", server)
     except TimeoutError:
-        hint = f"{goes_on(model, version, server)}; logs: 'mizzen logs {server}'"
+        hint = f"{describe_start(model, version, server)}; logs: 'mizzen logs {server}'"
         raise errors.DeadlineExceeded(f"{server} was not ready within {seconds:g} s", hint=hint) from None
     raise await _failure(plane, server, model, version, broken, keep=keep)
 
@@ -120,9 +120,9 @@ async def _failure(
     hint = f"logs: 'mizzen logs {server}{' --build' if build else ''}'"
     if not keep:
         await plane.delete("inferencemodels", server)
-        hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries it again"
+        hint = f"it stays registered as {model} version {version}; 'mizzen serve {model} {version}' tries again"
     if UNTRUSTED in reason and "--trust " not in reason:  # the message for a checkpoint already says how
-        hint = f"let an admin of the model run 'mizzen version trust {model} {version}'; {hint}"
+        hint = f"an admin of the model can run 'mizzen version trust {model} {version}'; {hint}"
     return errors.ModelFailed(f"{server} cannot be served ({broken['reason']}): {reason}{printed}", hint=hint)
 
 
@@ -150,7 +150,7 @@ async def undeploy(plane: Registry, model: str, version: str | None, *, force: b
     servers = [str(server["id"]) for server in found["items" if version else "servers"]]
     if not servers:
         what = f"version {version} of model '{model}'" if version else f"model '{model}'"
-        raise errors.NotFound(f"{what} is not served", hint="'mizzen get inferencemodels' lists what is")
+        raise errors.NotFound(f"{what} is not served", hint="'mizzen get inferencemodels' lists all servers")
     if version and not force:
         await _refuse_current(plane, model, version)
     for server in servers:
@@ -169,8 +169,8 @@ async def _refuse_current(plane: Registry, model: str, version: str) -> None:
     ready = [str(server["version"]) for server in whole["servers"] if server["ready"]]
     other = next((each for each in reversed(others) if each in ready), others[-1])
     raise errors.Conflict(
-        f"version {version} of {model} is current: without it, calls of {model} would get 503",
-        hint=f"'mizzen promote {model} {other}' makes version {other} current first; --force ends it all the same",
+        f"version {version} of {model} is current: without it, requests to {model} would get a 503",
+        hint=f"'mizzen promote {model} {other}' makes version {other} current first; --force stops it anyway",
     )
 
 
@@ -186,7 +186,7 @@ async def wait_gone(
                     return
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
-        raise errors.DeadlineExceeded(f"still there after {seconds:g} s: {', '.join(sorted(left))}") from None
+        raise errors.DeadlineExceeded(f"not gone after {seconds:g} s: {', '.join(sorted(left))}") from None
 
 
 async def _exists(plane: Registry, kind: str, name: str, namespace: str | None) -> bool:

@@ -43,7 +43,7 @@ async def follow(
             broken = error
         failing_since = failing_since or clock()
         if not whole or clock() - failing_since > train.PATIENCE:
-            hint = f"the job goes on; 'mizzen train logs {job.id} --follow' shows its log"
+            hint = f"the job keeps running; 'mizzen train logs {job.id} --follow' shows its log"
             raise errors.Unavailable(broken.message, hint=hint) from broken
         await asyncio.sleep(_PAUSE)
 

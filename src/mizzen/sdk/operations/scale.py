@@ -62,7 +62,7 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
                     return
                 said = f"{ready} of {wanted} replicas are ready"
                 condition = deploy.hopeless(resource) or condition_of(resource, "Ready")
-                why = condition.get("message", "") if ready < wanted else f"{running} are running still"
+                why = condition.get("message", "") if ready < wanted else f"{running} are still running"
                 if wanted and deploy.hopeless(resource):
                     break
                 await asyncio.sleep(_PAUSE)
@@ -70,7 +70,7 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
     except TimeoutError:
         raise errors.DeadlineExceeded(
             f"{said} after {seconds:g} s" + (f": {why}" if why else ""),
-            hint=f"it goes on: 'mizzen describe inferencemodel/{server}' shows how far; logs: 'mizzen logs {server}'",
+            hint=f"scaling continues: see 'mizzen describe inferencemodel/{server}' and 'mizzen logs {server}'",
         ) from None
     raise errors.ModelFailed(f"{said}: {why}", hint=f"logs: 'mizzen logs {server}'")
 

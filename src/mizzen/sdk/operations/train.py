@@ -57,7 +57,7 @@ def spec_of(
     """Build the spec of a TrainingJob, without fields that were not given. Raises Invalid for values that cannot be
     parsed."""
     if dataset is None and (sha256 or secret):
-        raise errors.Invalid(f"a {'sha256' if sha256 else 'secret'} is of a dataset: give that, too")
+        raise errors.Invalid(f"{'sha256' if sha256 else 'secret'} needs a dataset")
     fields: dict[str, Any] = {
         "command": shlex.split(command) if isinstance(command, str) else list(command) if command else None,
         "hyperparameters": _params(params),
@@ -85,16 +85,18 @@ def dataset_of(
     text = str(given)
     scheme = urlsplit(text).scheme if "://" in text else ""
     if sha256 is not None and scheme not in ("http", "https"):
-        raise errors.Invalid(f"a sha256 is for a dataset at an http(s) address, which '{text}' is not")
+        raise errors.Invalid(f"sha256 needs a dataset at an http(s) address, not '{text}'")
     if secret is not None and scheme != "s3":
-        raise errors.Invalid(f"a secret is for a dataset in a bucket, which '{text}' is not", hint="s3://bucket/prefix")
+        raise errors.Invalid(f"secret needs a dataset in a bucket, not '{text}'", hint="for example s3://bucket/prefix")
     if scheme == "s3":
         bucket, _, prefix = text.removeprefix("s3://").partition("/")
         return {"s3": _without_none(bucket=bucket, prefix=prefix, secret=secret)}
     if scheme in ("http", "https"):
         return {"http": _without_none(url=text, sha256sum=sha256)}
     if scheme:
-        raise errors.Invalid(f"a dataset cannot be fetched by {scheme}", hint="s3://…, http(s)://… or a path")
+        raise errors.Invalid(
+            f"'{scheme}' is not a valid scheme for a dataset", hint="expected s3://…, http(s)://… or a path"
+        )
     return {"path": str(Path(text).absolute())}
 
 
@@ -113,7 +115,8 @@ def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
     else:  # an archive, which the plane unpacks, or nothing
         return
     raise errors.NotFound(
-        f"no train.py {where}: name what to run", hint=f"mizzen train start {model} --code {code} -- python {run}"
+        f"no train.py {where}: give the command to run",
+        hint=f"mizzen train start {model} --code {code} -- python {run}",
     )
 
 
@@ -125,8 +128,8 @@ async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> d
             ended = await _wait_for_end(plane, job, look)
     except TimeoutError:
         raise errors.DeadlineExceeded(
-            f"job {job.id} has not ended after {seconds:g} s; it goes on",
-            hint=f"'mizzen train show {job.id}' shows how far it is, 'mizzen train stop {job.id}' ends it",
+            f"job {job.id} has not ended after {seconds:g} s; it keeps running",
+            hint=f"'mizzen train show {job.id}' shows its progress, 'mizzen train stop {job.id}' stops it",
         ) from None
     if ended["state"] == "Succeeded":
         return ended
@@ -142,7 +145,7 @@ async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.
     if not lines and reason != "Terminated":
         lines = await _last_lines(plane, job)
     printed = "\n  | ".join([LOG_ENDS, *lines]) if lines else ""
-    return errors.TrainingFailed(f"{text}{printed}", hint=f"all of its log: 'mizzen train logs {job.id}'")
+    return errors.TrainingFailed(f"{text}{printed}", hint=f"full log: 'mizzen train logs {job.id}'")
 
 
 def state_condition(job: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -166,8 +169,8 @@ async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
             if not known:
                 raise
             raise errors.NotFound(
-                f"job {job.id} is gone: somebody deleted it, or its time was over after it had ended",
-                hint=f"what it saved is kept: 'mizzen version describe {job.model} {job.version}'",
+                f"job {job.id} is gone: a user deleted it, or its time to live ended",
+                hint=f"its checkpoints remain: 'mizzen version describe {job.model} {job.version}'",
             ) from error
         else:
             known, failing_since = True, None
@@ -192,7 +195,7 @@ def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     if not isinstance(given, Mapping):
         raise errors.Invalid(
-            f"params is a {type(given).__name__}, and must be a mapping of names to values",
+            f"params must be a mapping of names to values, not a {type(given).__name__}",
             hint="for example {'rate': 0.1}",
         )
     try:
@@ -200,7 +203,7 @@ def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     except (TypeError, ValueError, RecursionError) as error:
         raise errors.Invalid(
             f"params cannot be written as JSON: {error}",
-            hint="texts, numbers but NaN and infinity, true, false, null, and lists and objects of them",
+            hint="expected text, numbers other than NaN and infinity, true, false, null, or lists and objects of these",
         ) from error
     return dict(given) or None
 
@@ -227,7 +230,7 @@ def _seconds(given: float | str) -> int:
         return max(1, round(given))
     parts = _DURATION.findall(given)
     if not parts or "".join(number + unit for number, unit in parts) != given:
-        raise errors.Invalid(f"'{given}' is no duration", hint="write 90s, 30m, 2h, 1h30m or 2d")
+        raise errors.Invalid(f"'{given}' is not a valid duration", hint="expected 90s, 30m, 2h, 1h30m or 2d")
     return max(1, round(sum(float(number) * _SECONDS[unit] for number, unit in parts)))
 
 

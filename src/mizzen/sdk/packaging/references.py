@@ -25,7 +25,9 @@ def parse(text: str) -> Reference:
     """Raises Invalid."""
     found = _SHAPE.fullmatch(text)
     if found is None:
-        raise errors.Invalid(f"'{text}' names no version", hint="write model:version, model@alias or model")
+        raise errors.Invalid(
+            f"'{text}' is not a valid reference to a version", hint="expected model:version, model@alias or model"
+        )
     name, version, alias = found.groups()
     number = _NUMBER.fullmatch(version or "")
     return Reference(name, number[1] if number else version, alias)

@@ -46,7 +46,7 @@ class Prediction:
         if len(self.outputs) != 1:
             names = ", ".join(self.outputs) or "none"
             raise errors.BadRequest(
-                f"'{self.model}' answered {len(self.outputs)} outputs: {names}",
+                f"'{self.model}' returned {len(self.outputs)} outputs: {names}",
                 hint="take one: prediction.outputs[name]",
             )
         return next(iter(self.outputs.values()))
@@ -76,7 +76,7 @@ def encode(inputs: Any, signature: Sequence[Tensor] = ()) -> list[dict[str, Any]
     unknown = [name for name in named if known and name not in known]
     if unknown:
         raise errors.BadRequest(
-            f"no input '{unknown[0]}'", hint="inputs are " + ", ".join(f"'{name}'" for name in known)
+            f"the model has no input '{unknown[0]}'", hint="inputs are " + ", ".join(f"'{name}'" for name in known)
         )
     return [_tensor(name, value, known.get(name)) for name, value in named.items()]
 
@@ -144,7 +144,7 @@ def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
     if wanted is not None and wanted.datatype != datatype.name:
         datatype, array = _cast(array, datatype, wanted)
     if not tensors.is_finite(array):
-        raise errors.BadRequest(f"input '{name}' holds NaN or infinity, which JSON cannot carry")
+        raise errors.BadRequest(f"input '{name}' contains NaN or infinity, which JSON cannot represent")
     return {
         "name": name, "datatype": datatype.name, "shape": list(array.shape), "data": array.ravel().tolist(),
     }  # fmt: skip
@@ -157,7 +157,7 @@ def _refuse_words(array: Array, wanted: Tensor) -> None:
     for element in array.reshape(-1).tolist():
         if not isinstance(element, int | float | np.number):
             said = json.dumps(element) if element is None else repr(element)
-            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {said[:100]} is no number")
+            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {said[:100]} is not a number")
 
 
 def _array(value: Any, name: str) -> Array:
@@ -165,7 +165,7 @@ def _array(value: Any, name: str) -> Array:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise errors.BadRequest(
-            f"input '{name}' is no array: rows must be equally long and of numbers, strings or booleans"
+            f"input '{name}' is not an array: rows must have the same length and hold numbers, strings or booleans"
         ) from error
     if isinstance(value, list | tuple) and array.dtype.kind in "US":
         # numpy turns a mix of numbers and strings into strings; as objects they keep their types, and are rejected.

@@ -81,10 +81,10 @@ def choose_source(
 ) -> Path | str | Mapping[str, Any]:
     """Return the one source of the three possible. Raises Invalid if not exactly one is given."""
     if sum(given is not None for given in (source, git, url)) != 1:
-        raise errors.Invalid("a version is made of one source", hint="give a path, or git=, or url= with sha256=")
+        raise errors.Invalid("a version needs exactly one source", hint="give a path, git=, or url= with sha256=")
     if url is not None:
         if sha256 is None:
-            raise errors.Invalid("url needs sha256: what is fetched must be what you mean")
+            raise errors.Invalid("url needs sha256, to verify the download")
         return {"downloadURL": url, "sha256sum": sha256}
     if git is not None:
         return {"git": dict(git)} if isinstance(git, Mapping) else {"git": _git(git)}
@@ -203,7 +203,7 @@ def _piece(file: _File, offset: int) -> bytes:
         opened.seek(offset)
         data = opened.read(PIECE)
     if not data and file.size:
-        raise errors.Invalid(f"{file.place} changed while it was sent", hint="try again when nobody writes to it")
+        raise errors.Invalid(f"{file.place} changed while it was sent", hint="try again when no process writes to it")
     return data
 
 
