@@ -15,7 +15,7 @@ from mizzen.kinds.schema import kind_names
 from mizzen.kinds.schema.kind_names import KindNames
 
 if TYPE_CHECKING:
-    from mizzen.sdk.options import EnvironmentOptions
+    from mizzen.sdk.keywords import EnvironmentKeywords
 
 
 def parse_kinds(kind: str, names: list[str]) -> list[tuple[KindNames, list[str]]]:
@@ -111,7 +111,7 @@ class PackageOptions:
     ] = False
     python: Annotated[str | None, option("Python version to run it with, such as 3.12.")] = None
 
-    def keywords(self) -> EnvironmentOptions:
+    def keywords(self) -> EnvironmentKeywords:
         """The same as keywords of the SDK."""
         if sum((self.requirements is not None, bool(self.requirement), self.no_requirements)) > 1:
             raise typer.BadParameter("give only one of --requirements, --requirement and --no-requirements")

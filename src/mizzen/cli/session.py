@@ -49,7 +49,7 @@ Namespace = Annotated[
 
 
 @dataclass(frozen=True)
-class Connection:
+class PlaneConnection:
     """Options of a command that calls a plane within a namespace."""
 
     namespace: Namespace = None
@@ -82,7 +82,7 @@ class Connection:
 
 
 @dataclass(frozen=True)
-class Session(Connection, Printer):
+class Session(PlaneConnection, Printer):
     """Options of a command that calls a plane within a namespace, and prints a result."""
 
 
@@ -93,5 +93,5 @@ class PlaneSession(Printer):
     data_dir: DataDir = None
 
     def call(self, work: Callable[[AsyncPlane], Awaitable[T]]) -> T:
-        """Like `Connection.call`, in the default namespace."""
-        return Connection(data_dir=self.data_dir).call(work)
+        """Like `PlaneConnection.call`, in the default namespace."""
+        return PlaneConnection(data_dir=self.data_dir).call(work)

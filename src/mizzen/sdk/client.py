@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from mizzen import errors
-from mizzen.sdk.api.access import People
-from mizzen.sdk.api.jobs import JobRef, Jobs
-from mizzen.sdk.api.monitors import Monitors
+from mizzen.sdk.api.access import AccessCalls
+from mizzen.sdk.api.jobs import JobCalls, JobRef
+from mizzen.sdk.api.monitors import MonitorCalls
 from mizzen.sdk.api.resources import plural
+from mizzen.sdk.keywords import LoadKeywords, takes
 from mizzen.sdk.operations import deploy as deploying
 from mizzen.sdk.operations import rollback as undoing
-from mizzen.sdk.options import LoadOptions, takes
 from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.train import Look
 
 
-class AsyncPlane(Jobs, Monitors, People):
+class AsyncPlane(JobCalls, MonitorCalls, AccessCalls):
     """A client of one plane. Create and use it on one event loop; `close` it, or use it as a context manager.
 
     Single calls are inherited from `sdk.api`. The methods here take several calls; their code is in `sdk.operations`.
@@ -84,7 +84,7 @@ class AsyncPlane(Jobs, Monitors, People):
         if wait:
             await deploying.wait_gone(self, kind, [name], namespace=namespace)
 
-    @takes(LoadOptions)
+    @takes(LoadKeywords)
     async def deploy(
         self,
         name: str,
@@ -94,7 +94,7 @@ class AsyncPlane(Jobs, Monitors, People):
         wait: bool = True,
         timeout: float = deploying.TIMEOUT,  # noqa: ASYNC109 - the public parameter
         progress: deploying.Progress = deploying.silent,
-        **options: Unpack[LoadOptions],
+        **options: Unpack[LoadKeywords],
     ) -> deploying.Deployment:
         """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
 

@@ -17,7 +17,7 @@ import yaml
 
 from mizzen.cli import output
 from mizzen.cli.training import views, watch
-from mizzen.cli.training.watch import JobProgress
+from mizzen.cli.training.watch import ProgressDisplay
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
 from tests.support.planes import wait_until
@@ -320,7 +320,7 @@ def test_bars_stay_within_their_width(fraction: float, drawn: str) -> None:
 
 
 def test_what_is_drawn_on_a_terminal() -> None:
-    watching = JobProgress()
+    watching = ProgressDisplay()
     assert watching.render(80)[0].startswith("waiting for the plane")
     for step, loss in ((1, 1.0), (2, 0.5), (2, 0.5), (3, 0.25)):
         watching.update(view(step, 10, metrics={"loss": loss}, eta=70.0, completionTime=None))
@@ -334,7 +334,7 @@ def test_what_is_drawn_on_a_terminal() -> None:
 
 
 def test_lines_tell_of_a_new_state_at_once_and_of_steps_after_a_while() -> None:
-    watching = JobProgress()
+    watching = ProgressDisplay()
     told = []
     for now, job in (
         (0.0, view(state="Queued", completionTime=None, startTime=None, message="waits for 2 of 2 processors")),
@@ -350,7 +350,7 @@ def test_the_end_of_a_job_without_a_checkpoint_says_so() -> None:
     assert "saved no checkpoint" in views.describe_success(view(state="Succeeded", checkpoints=0))
     many = view(state="Succeeded", checkpoints=2, newestCheckpoint="j-1")
     assert views.describe_success(many) == "j succeeded in 1 min 30 s; 2 checkpoints, the newest j-1"
-    assert watch.JobProgress().next_line(0.0) == ""
+    assert watch.ProgressDisplay().next_line(0.0) == ""
 
 
 def test_a_terminal_shows_how_it_goes_and_is_left_clean(plane: Plane) -> None:

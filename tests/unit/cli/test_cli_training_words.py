@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.cli import output
 from mizzen.cli.training import views, watch
-from mizzen.cli.training.watch import JobProgress
+from mizzen.cli.training.watch import ProgressDisplay
 from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
@@ -54,7 +54,7 @@ def of_evil() -> dict[str, Any]:
 
 def test_other_peoples_words_stay_within_their_place() -> None:
     saved = {"checkpoint_id": "c", "name": EVIL, "metrics": {EVIL: 1.0}, "served_by": []}
-    watching = JobProgress()
+    watching = ProgressDisplay()
     watching.update(of_evil())
     lines = [
         *views.describe_job(of_evil(), [saved]),

@@ -15,7 +15,7 @@ from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import DataFormat, Format
 from mizzen.cli.parameters import option
-from mizzen.cli.session import Connection
+from mizzen.cli.session import PlaneConnection
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -31,7 +31,7 @@ def kubeconfig(
         str | None,
         option("Name of the plane's machine where the file will be used [default: its name here].", metavar="NAME"),
     ] = None,
-    connection: Connection,
+    connection: PlaneConnection,
     form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
     """Print a kubeconfig for the plane. It holds the TLS address, the CA, and your token.

@@ -20,7 +20,7 @@ from mizzen.cli.objects.columns import Columns
 from mizzen.cli.output import Format, ListFormat
 from mizzen.cli.parameters import argument, option
 from mizzen.cli.plane import log_tail
-from mizzen.cli.session import Connection, Session
+from mizzen.cli.session import PlaneConnection, Session
 
 if TYPE_CHECKING:
     from mizzen.kinds.schema.kind_names import KindNames
@@ -44,7 +44,7 @@ def get(
         str | None, option("Fields: spec.modelName=iris, metadata.name=x.", metavar="FIELDS")
     ] = None,
     everywhere: Annotated[bool, option("Show all namespaces.", "--all-namespaces", "-A")] = False,
-    connection: Connection,
+    connection: PlaneConnection,
     form: Annotated[ListFormat, option("Output format.", "--output", "-o")] = ListFormat.TABLE,
 ) -> None:
     """Show objects of a kind.
@@ -134,7 +134,7 @@ def logs(
     follow: Annotated[bool, option("Keep printing new lines until Ctrl-C.", "--follow", "-f")] = False,
     lines: Annotated[int | None, option("Only the last N lines.", "--tail", min=0)] = None,
     build: Annotated[bool, option("Show the build log of its environment.", "--build")] = False,
-    connection: Connection,
+    connection: PlaneConnection,
 ) -> None:
     """Show the log of a served model or of the plane.
 

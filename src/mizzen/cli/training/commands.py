@@ -11,7 +11,7 @@ import typer
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group, PassthroughCommand
 from mizzen.cli.parameters import argument, option
-from mizzen.cli.session import Connection, Session
+from mizzen.cli.session import PlaneConnection, Session
 from mizzen.cli.training.start import start
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def logs(
     tail: Annotated[int | None, option("Only the last N lines.", min=0)] = None,
     since: Annotated[str | None, option("Only lines since a time, or since 10m ago.")] = None,
     replica: Annotated[str | None, option("Only this replica, such as worker-0.")] = None,
-    connection: Connection,
+    connection: PlaneConnection,
 ) -> None:
     """Show the output of the replicas of a job set, in time order.
 

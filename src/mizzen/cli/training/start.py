@@ -19,7 +19,7 @@ from mizzen.cli.training.job_options import InputOptions, ResourceOptions
 if TYPE_CHECKING:
     from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.options import LoadOptions
+    from mizzen.sdk.keywords import LoadKeywords
 
 VersionArgument = Annotated[
     str | None, argument("VERSION", "Version whose code to run [default: the newest].", completions.versions)
@@ -110,7 +110,7 @@ class TrainingSteps(Steps):
 
 
 async def _register(
-    plane: AsyncPlane, model: str, code: Path, steps: TrainingSteps, **options: Unpack[LoadOptions]
+    plane: AsyncPlane, model: str, code: Path, steps: TrainingSteps, **options: Unpack[LoadKeywords]
 ) -> str:
     """Register code as the next version of a model, and return the version."""
     from mizzen.sdk.operations import deploy

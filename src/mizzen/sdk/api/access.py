@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.resources import Resources
+from mizzen.sdk.api.resources import ResourceCalls
 from mizzen.sdk.api.session import escape, without_none
 
 VERBS: Final = ("read", "predict", "write", "admin")
@@ -18,7 +18,7 @@ _TRIES: Final = 5
 Objects = list[dict[str, Any]]
 
 
-class People(Resources):
+class AccessCalls(ResourceCalls):
     async def whoami(self) -> dict[str, Any]:
         """Return the caller's identity and permissions, as the plane sees them."""
         return await self.request("GET", "/whoami")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.models import Objects, Registry, model_path, version_segment
+from mizzen.sdk.api.models import ModelCalls, Objects, model_path, version_segment
 from mizzen.sdk.api.session import escape
 
 UNVERSIONED: Final = "unversioned"
@@ -31,7 +31,7 @@ class JobRef:
     id: str
 
 
-class Jobs(Registry):
+class JobCalls(ModelCalls):
     async def start_job(
         self, model: str, version: str | int, spec: Mapping[str, Any], *, key: str | None = None
     ) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.resources import Resources
+from mizzen.sdk.api.resources import ResourceCalls
 from mizzen.sdk.api.session import escape
 
 FOLLOW_PATIENCE: Final = 30.0
@@ -16,7 +16,7 @@ _PAUSE: Final = 0.5
 _MARK: Final = "\0place "
 
 
-class Looking(Resources):
+class ObservationCalls(ResourceCalls):
     async def logs(
         self,
         name: str,

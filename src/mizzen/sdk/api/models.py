@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
 from mizzen import errors
-from mizzen.sdk.api.logs_and_usage import Looking
-from mizzen.sdk.api.predictions import Predictions
+from mizzen.sdk.api.logs_and_usage import ObservationCalls
+from mizzen.sdk.api.predictions import PredictionCalls
 from mizzen.sdk.api.resources import Selection, _selector
 from mizzen.sdk.api.session import escape, without_none
-from mizzen.sdk.options import VersionOptions, takes
+from mizzen.sdk.keywords import VersionKeywords, takes
 
 Objects = builtins.list[dict[str, Any]]
 DELETE_TIMEOUT: Final = 120.0
@@ -20,7 +20,7 @@ DELETE_TIMEOUT: Final = 120.0
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class Registry(Looking, Predictions):
+class ModelCalls(ObservationCalls, PredictionCalls):
     async def create_model(
         self, name: str, *, framework: str | None = None, labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
@@ -67,8 +67,8 @@ class Registry(Looking, Predictions):
             "GET", f"{model_path(model)}/version/{version_segment(model, version)}", params=self.within()
         )
 
-    @takes(VersionOptions)
-    async def add_version(self, model: str, source: Any = None, **options: Unpack[VersionOptions]) -> dict[str, Any]:
+    @takes(VersionKeywords)
+    async def add_version(self, model: str, source: Any = None, **options: Unpack[VersionKeywords]) -> dict[str, Any]:
         """Register the next version of a model, or the named one; `packaging.upload` documents the possible sources.
 
         In place of `source`: `git`, {"repo", "ref", "path"} or `<url>[@ref][#path]`; or `url` with `sha256`.

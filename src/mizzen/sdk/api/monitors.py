@@ -13,7 +13,7 @@ TIMEOUT: Final = 60.0
 _PAUSE: Final = 0.1
 
 
-class Monitors(Calls):
+class MonitorCalls(Calls):
     async def start_monitor(self, model: str, tool: str | None = None) -> dict[str, Any]:
         """Return the monitor of a model, starting one if there is none: {"url", "tool", "ready", …}."""
         body = {"tool": tool} if tool else {}

@@ -10,10 +10,10 @@ from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape, without_non
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
-    from mizzen.sdk.packaging.tensors import Prediction, Tensor
+    from mizzen.sdk.packaging.tensors import ModelTensor, Prediction
 
 
-class Predictions(Calls):
+class PredictionCalls(Calls):
     async def predict(
         self,
         name: str,
@@ -148,16 +148,16 @@ class Predictions(Calls):
         version = said.version or said.alias
         return f"{self._prefix}/v2/models/{escape(said.name)}" + (f"/versions/{escape(version)}" if version else "")
 
-    async def _signature(self, name: str) -> tuple[Tensor, ...]:
+    async def _signature(self, name: str) -> tuple[ModelTensor, ...]:
         from mizzen.sdk.packaging import tensors
 
         signature = tensors.inputs_of(await self.metadata(name))
         self._signature_cache()[name] = signature
         return signature
 
-    def _signature_cache(self) -> dict[str, tuple[Tensor, ...]]:
+    def _signature_cache(self) -> dict[str, tuple[ModelTensor, ...]]:
         """The signatures fetched so far."""
-        known: dict[str, tuple[Tensor, ...]] = self.__dict__.setdefault("_signatures", {})
+        known: dict[str, tuple[ModelTensor, ...]] = self.__dict__.setdefault("_signatures", {})
         return known
 
     @property

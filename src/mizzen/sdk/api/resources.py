@@ -12,7 +12,7 @@ from urllib.parse import quote
 from mizzen import errors
 from mizzen.sdk.api.session import ROOT, Calls, escape
 from mizzen.sdk.connection.warnings import Warned
-from mizzen.sdk.options import WriteOptions, takes
+from mizzen.sdk.keywords import WriteKeywords, takes
 
 ALL: Final = "*"
 """Stands for all namespaces."""
@@ -24,7 +24,7 @@ Selection = str | Mapping[str, str] | None
 """A selector in Kubernetes syntax, or a map of labels that must be equal."""
 
 
-class Resources(Calls):
+class ResourceCalls(Calls):
     async def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         """Return one object. `kind` is Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
         return await self.request("GET", self.path(kind, name, namespace=namespace))
@@ -62,13 +62,13 @@ class Resources(Calls):
                 break
         return {**listing, "items": items[:limit]}
 
-    @takes(WriteOptions)
-    async def create(self, manifest: Mapping[str, Any], **options: Unpack[WriteOptions]) -> dict[str, Any]:
+    @takes(WriteKeywords)
+    async def create(self, manifest: Mapping[str, Any], **options: Unpack[WriteKeywords]) -> dict[str, Any]:
         """Create an object. Raises AlreadyExists."""
         return await self._write("POST", manifest, **options)
 
-    @takes(WriteOptions)
-    async def replace(self, manifest: Mapping[str, Any], **options: Unpack[WriteOptions]) -> dict[str, Any]:
+    @takes(WriteKeywords)
+    async def replace(self, manifest: Mapping[str, Any], **options: Unpack[WriteKeywords]) -> dict[str, Any]:
         """Replace an object. Raises Conflict if the manifest names an outdated `resourceVersion`."""
         return await self._write("PUT", manifest, manifest["metadata"]["name"], **options)
 

@@ -12,9 +12,9 @@ from mizzen.sdk.api.jobs import JobRef
 from mizzen.sdk.connection import times
 from mizzen.sdk.handles.job import Job
 from mizzen.sdk.handles.monitor import Monitor
+from mizzen.sdk.keywords import JobKeywords, VersionKeywords, takes
 from mizzen.sdk.operations import deploy
 from mizzen.sdk.operations import train as operations_train
-from mizzen.sdk.options import JobOptions, VersionOptions, takes
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Model:
         name = references.format_reference(self.name, version, alias)
         return self.plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms)
 
-    @takes(VersionOptions)
-    def add_version(self, source: Any = None, **options: Unpack[VersionOptions]) -> str:
+    @takes(VersionKeywords)
+    def add_version(self, source: Any = None, **options: Unpack[VersionKeywords]) -> str:
         """Register files, a git revision or a URL as the next version, or as `version`. Returns the version.
 
         `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as for
@@ -98,7 +98,7 @@ class Model:
         """Delete a version. Raises Conflict while it is served, is current or has an alias."""
         self.plane.run(self.plane.calls.delete_version(self.name, version))
 
-    @takes(JobOptions)
+    @takes(JobKeywords)
     def train(
         self,
         version: str | int | None = None,
@@ -110,7 +110,7 @@ class Model:
         framework: str | None = None,
         spec: Mapping[str, Any] | None = None,
         key: str | None = None,
-        **options: Unpack[JobOptions],
+        **options: Unpack[JobKeywords],
     ) -> Job:
         """Train a version, by default the newest; with `code`, first register that folder as the next version.
 

@@ -18,7 +18,7 @@ from mizzen.manifests.reader import Document
 from mizzen.sdk.connection.warnings import Warned
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.resources import Resources
+    from mizzen.sdk.api.resources import ResourceCalls
 
 Manifests = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """A path, `-` for stdin, a text (it has a line break, or begins with a brace), one object, or several."""
@@ -73,7 +73,7 @@ def lint(manifests: Manifests, home: str = "embedded") -> list[Checked]:
 
 
 async def apply(
-    plane: Resources,
+    plane: ResourceCalls,
     found: Sequence[Document],
     *,
     dry_run: bool = False,
@@ -94,7 +94,7 @@ async def apply(
     return [one.applied for one in tried] if dry_run else await _send_all(plane, tried, tell)
 
 
-async def diff(plane: Resources, found: Sequence[Document], *, namespace: str | None = None) -> str:
+async def diff(plane: ResourceCalls, found: Sequence[Document], *, namespace: str | None = None) -> str:
     checked = _check_documents(found, namespace, plane.namespace)
     for one in checked:
         _warn(plane, one.document, map(str, one.warnings))
@@ -129,7 +129,7 @@ class _Tried:
     error: errors.MizzenError | None = None
 
 
-async def _try_all(plane: Resources, found: Sequence[Document], namespace: str | None) -> list[_Tried]:
+async def _try_all(plane: ResourceCalls, found: Sequence[Document], namespace: str | None) -> list[_Tried]:
     """Dry-run all documents; the result is in the order for sending."""
     checked = _check_documents(found, namespace, plane.namespace)
     tried: list[_Tried] = []
@@ -142,7 +142,7 @@ async def _try_all(plane: Resources, found: Sequence[Document], namespace: str |
 
 
 async def _try(
-    plane: Resources, checked: Checked, before: Sequence[Document], space: str, on_warning: Warned
+    plane: ResourceCalls, checked: Checked, before: Sequence[Document], space: str, on_warning: Warned
 ) -> _Tried:
     document = checked.document
     if checked.faults:
@@ -157,7 +157,7 @@ async def _try(
     return _Tried(document, applied, wanted, live)
 
 
-async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> list[Applied]:
+async def _send_all(plane: ResourceCalls, tried: Sequence[_Tried], tell: Tell) -> list[Applied]:
     done: list[Applied] = []
     for one in tried:
         try:
@@ -176,7 +176,7 @@ async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> li
 
 
 async def _apply_one(
-    plane: Resources,
+    plane: ResourceCalls,
     wanted: Mapping[str, Any],
     live: Mapping[str, Any] | None,
     on_warning: Warned,
@@ -247,7 +247,7 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + more or "nothing"
 
 
-def _warn(plane: Resources, document: Document, odd: Iterable[str]) -> None:
+def _warn(plane: ResourceCalls, document: Document, odd: Iterable[str]) -> None:
     for text in odd:
         plane.warn(f"{document.place}: {text}")
 
@@ -293,7 +293,7 @@ def _over(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     return {**wanted, "metadata": {**held, **wanted["metadata"], **guard}}
 
 
-async def _live(plane: Resources, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+async def _live(plane: ResourceCalls, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     metadata = wanted["metadata"]
     try:
         return await plane.get(wanted["kind"], metadata["name"], namespace=metadata["namespace"])

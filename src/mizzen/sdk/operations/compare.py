@@ -11,7 +11,7 @@ from mizzen import errors
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.models import Registry
+    from mizzen.sdk.api.models import ModelCalls
 
 Change = Literal["same", "changed", "added", "removed"]
 
@@ -51,7 +51,7 @@ class Comparison:
         return not self.fields and all(file.change == "same" for file in self.files)
 
 
-async def compare(plane: Registry, before: str, after: str) -> Comparison:
+async def compare(plane: ModelCalls, before: str, after: str) -> Comparison:
     """Compare two versions: `model:version`, `model@alias`, or `model` for its current one. Raises NotFound,
     Invalid."""
     one, other = await _version(plane, before), await _version(plane, after)
@@ -59,14 +59,14 @@ async def compare(plane: Registry, before: str, after: str) -> Comparison:
     return Comparison(_name_of(one), _name_of(other), fields, files, _halves(fields, files))
 
 
-async def _version(plane: Registry, reference: str) -> dict[str, Any]:
+async def _version(plane: ModelCalls, reference: str) -> dict[str, Any]:
     said = references.parse(reference)
     version = said.version or await _version_behind(plane, said.name, said.alias)
     described = await plane.describe_version(said.name, version)
     return await plane.get("modelversions", str(described["name"]))
 
 
-async def _version_behind(plane: Registry, model: str, alias: str | None) -> str:
+async def _version_behind(plane: ModelCalls, model: str, alias: str | None) -> str:
     resource = await plane.get("models", model)
     if alias is None:
         current = (resource.get("status", {}).get("current") or {}).get("version")

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from mizzen import errors
 from mizzen.sdk.api.resources import condition_of
-from mizzen.sdk.options import LoadOptions, VersionOptions
+from mizzen.sdk.keywords import LoadKeywords, VersionKeywords
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.models import Registry
+    from mizzen.sdk.api.models import ModelCalls
 
 TIMEOUT: Final = 120.0
 """Seconds to wait for a model to load."""
@@ -45,7 +45,7 @@ class Deployment:
     url: str
 
 
-async def register(plane: Registry, model: str, path: Path, **options: Unpack[VersionOptions]) -> dict[str, Any]:
+async def register(plane: ModelCalls, model: str, path: Path, **options: Unpack[VersionKeywords]) -> dict[str, Any]:
     """Register the files at `path` as the next version of a model, which is created if absent. Returns the version."""
     try:
         await plane.create_model(model)
@@ -61,7 +61,7 @@ async def register(plane: Registry, model: str, path: Path, **options: Unpack[Ve
         raise
 
 
-async def register_code(plane: Registry, model: str, path: Path, **options: Unpack[LoadOptions]) -> dict[str, Any]:
+async def register_code(plane: ModelCalls, model: str, path: Path, **options: Unpack[LoadKeywords]) -> dict[str, Any]:
     """Register code to be trained, for which the files to serve do not exist yet."""
     if not path.exists():  # noqa: ASYNC240 - once; the plane's own error would name a folder of another machine
         raise errors.NotFound(f"no file or folder '{path}' here")
@@ -77,7 +77,7 @@ def describe_start(model: str, version: str, server: str) -> str:
 
 
 async def wait_loaded(
-    plane: Registry, server: str, seconds: float, *, keep: bool = False, progress: Progress = silent
+    plane: ModelCalls, server: str, seconds: float, *, keep: bool = False, progress: Progress = silent
 ) -> None:
     """Wait until the InferenceModel is Ready. Raises ModelFailed, with its output, if it never will be; it is then
     deleted, unless `keep`. Time spent building its environment does not count against the timeout and is reported as
@@ -111,7 +111,7 @@ async def wait_loaded(
 
 
 async def _failure(
-    plane: Registry, server: str, model: str, version: str, broken: Mapping[str, Any], *, keep: bool
+    plane: ModelCalls, server: str, model: str, version: str, broken: Mapping[str, Any], *, keep: bool
 ) -> errors.ModelFailed:
     reason = broken.get("message") or broken["reason"]
     build = broken["reason"] == UNBUILT
@@ -127,7 +127,7 @@ async def _failure(
 
 
 async def wait_answering(
-    plane: Registry, model: str, version: str, server: str, *, current: bool, seconds: float
+    plane: ModelCalls, model: str, version: str, server: str, *, current: bool, seconds: float
 ) -> None:
     """Wait until the inference API serves the change: the status alone is only a report."""
     name = model if current else server
@@ -144,7 +144,7 @@ async def wait_answering(
         ) from None
 
 
-async def undeploy(plane: Registry, model: str, version: str | None, *, force: bool = False) -> list[str]:
+async def undeploy(plane: ModelCalls, model: str, version: str | None, *, force: bool = False) -> list[str]:
     path = f"/model/{quote(model)}" + (f"/serve/{quote(version)}" if version else "")
     found = await plane.request("GET", path, params=plane.within())
     servers = [str(server["id"]) for server in found["items" if version else "servers"]]
@@ -159,7 +159,7 @@ async def undeploy(plane: Registry, model: str, version: str | None, *, force: b
     return servers
 
 
-async def _refuse_current(plane: Registry, model: str, version: str) -> None:
+async def _refuse_current(plane: ModelCalls, model: str, version: str) -> None:
     """Raise Conflict if this version is current while another is served: the caller most likely meant the old one. The
     last served version may be removed, like the whole model."""
     whole = await plane.describe_model(model)
@@ -175,7 +175,7 @@ async def _refuse_current(plane: Registry, model: str, version: str) -> None:
 
 
 async def wait_gone(
-    plane: Registry, kind: str, names: list[str], seconds: float = 60.0, *, namespace: str | None = None
+    plane: ModelCalls, kind: str, names: list[str], seconds: float = 60.0, *, namespace: str | None = None
 ) -> None:
     """Wait until none of the objects is left, so that their processes have ended. Raises DeadlineExceeded."""
     try:
@@ -189,7 +189,7 @@ async def wait_gone(
         raise errors.DeadlineExceeded(f"not gone after {seconds:g} s: {', '.join(sorted(left))}") from None
 
 
-async def _exists(plane: Registry, kind: str, name: str, namespace: str | None) -> bool:
+async def _exists(plane: ModelCalls, kind: str, name: str, namespace: str | None) -> bool:
     try:
         await plane.get(kind, name, namespace=namespace)
     except errors.NotFound:
@@ -197,13 +197,13 @@ async def _exists(plane: Registry, kind: str, name: str, namespace: str | None) 
     return True
 
 
-async def _delete_empty(plane: Registry, model: str) -> None:
+async def _delete_empty(plane: ModelCalls, model: str) -> None:
     """Delete a model that this call created, unless another caller has used it since."""
     if not (await plane.describe_model(model))["versions"]:
         await plane.delete_model(model, cascade=False)
 
 
-async def _last_lines(plane: Registry, server: str, *, build: bool) -> str:
+async def _last_lines(plane: ModelCalls, server: str, *, build: bool) -> str:
     """Return the end of a server's log to append to a message; empty if there is none or it cannot be read."""
     try:
         text = "".join([piece async for piece in plane.logs(server, tail=_LAST_LINES, build=build)])
@@ -214,7 +214,7 @@ async def _last_lines(plane: Registry, server: str, *, build: bool) -> str:
     return "\n  | ".join([f"\n{what} ends:", *lines]) if lines else ""
 
 
-async def _answers(plane: Registry, name: str, version: str) -> bool:
+async def _answers(plane: ModelCalls, name: str, version: str) -> bool:
     return {"name": name, "version": version, "ready": True} in await plane.served()
 
 

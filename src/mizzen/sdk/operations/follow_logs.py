@@ -15,13 +15,13 @@ from mizzen import errors
 from mizzen.sdk.operations import train
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.jobs import JobRef, Jobs
+    from mizzen.sdk.api.jobs import JobCalls, JobRef
 
 _PAUSE: Final = 0.5
 
 
 async def follow(
-    plane: Jobs, job: JobRef, read: Callable[[], AsyncIterator[str]], *, whole: bool
+    plane: JobCalls, job: JobRef, read: Callable[[], AsyncIterator[str]], *, whole: bool
 ) -> AsyncIterator[str]:
     """`read` starts a stream of the log. `whole`: from its first line, without which it cannot be resumed."""
     clock = asyncio.get_running_loop().time

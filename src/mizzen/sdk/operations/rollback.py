@@ -13,8 +13,8 @@ from mizzen.sdk.api.session import escape
 from mizzen.sdk.operations import deploy
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.models import Registry
-    from mizzen.sdk.api.resources import Resources
+    from mizzen.sdk.api.models import ModelCalls
+    from mizzen.sdk.api.resources import ResourceCalls
 
 SPEC_ACTIONS: Final = frozenset({"created", "updated", "deleted"})
 """Revisions whose `before` and `after` are specs; those of decisions hold statuses."""
@@ -31,7 +31,7 @@ class Undone:
     """False: it already had that spec."""
 
 
-async def roll_back_model(plane: Registry, model: str, version: str | None, *, force: bool = False) -> str:
+async def roll_back_model(plane: ModelCalls, model: str, version: str | None, *, force: bool = False) -> str:
     described = await plane.describe_model(model)
     target = version or described.get("previous")
     if target is None and not described.get("aliasOf"):
@@ -46,7 +46,7 @@ async def roll_back_model(plane: Registry, model: str, version: str | None, *, f
     return str(moved.get("current") or target)
 
 
-async def restore(plane: Resources, kind: str, name: str, number: int | None) -> Undone:
+async def restore(plane: ResourceCalls, kind: str, name: str, number: int | None) -> Undone:
     present = await plane.get(kind, name)
     kind = str(present["kind"])
     specs = [entry for entry in await plane.revisions(kind, name) if entry["action"] in SPEC_ACTIONS]

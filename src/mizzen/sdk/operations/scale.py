@@ -11,12 +11,12 @@ from mizzen.sdk.api.resources import condition_of
 from mizzen.sdk.operations import deploy
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.models import Registry
+    from mizzen.sdk.api.models import ModelCalls
 
 _PAUSE: Final = 0.05
 
 
-async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, seconds: float) -> str:
+async def scale(plane: ModelCalls, name: str, replicas: int, *, wait: bool, seconds: float) -> str:
     """`name` is an InferenceModel, or a model, which means the server of its current version. Returns the server's
     name.
 
@@ -32,7 +32,13 @@ async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, second
 
 
 async def autoscale(
-    plane: Registry, name: str, limits: Mapping[str, float] | None, *, replicas: int | None, wait: bool, seconds: float
+    plane: ModelCalls,
+    name: str,
+    limits: Mapping[str, float] | None,
+    *,
+    replicas: int | None,
+    wait: bool,
+    seconds: float,
 ) -> str:
     """Scale with the load within `limits`, fields of `spec.autoScale`. None: use the fixed number `replicas`."""
     server = await plane.server_of(name)
@@ -50,7 +56,7 @@ async def autoscale(
     return server
 
 
-async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
+async def _wait_scaled(plane: ModelCalls, server: str, seconds: float) -> None:
     """It polls at least once, however short the timeout: the final message needs the status."""
     resource = await plane.get("inferencemodels", server)
     try:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from mizzen import errors
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.jobs import JobRef, Jobs
+    from mizzen.sdk.api.jobs import JobCalls, JobRef
 
 ENDS: Final = ("Succeeded", "Failed")
 PATIENCE: Final = 60.0
@@ -120,7 +120,7 @@ def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
     )
 
 
-async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
+async def wait(plane: JobCalls, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
     """Wait until the job set has succeeded, and return it. Raises TrainingFailed; or DeadlineExceeded, while it keeps
     running."""
     try:
@@ -136,7 +136,7 @@ async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> d
     raise await failure(plane, job, ended)
 
 
-async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
+async def failure(plane: JobCalls, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
     """Return why it failed, with the last lines of its log."""
     told = state_condition(ended)
     reason, message = str(told.get("reason") or "Failed"), str(told.get("message") or "").strip()
@@ -154,7 +154,7 @@ def state_condition(job: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((one for one in conditions if one["type"] == job.get("state")), {})
 
 
-async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
+async def _wait_for_end(plane: JobCalls, job: JobRef, look: Look) -> dict[str, Any]:
     clock = asyncio.get_running_loop().time
     failing_since: float | None = None
     pause, known = _PAUSE, False
@@ -181,7 +181,7 @@ async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
         pause = min(pause * 1.2, _LONGEST_PAUSE)
 
 
-async def _last_lines(plane: Jobs, job: JobRef) -> list[str]:
+async def _last_lines(plane: JobCalls, job: JobRef) -> list[str]:
     try:
         text = "".join([piece async for piece in plane.read_job_logs(job, tail=LAST_LINES)])
     except errors.MizzenError:  # the job's failure is the news; this one would hide it

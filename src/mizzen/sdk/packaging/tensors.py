@@ -23,7 +23,7 @@ UNNAMED: Final = "input"
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ModelTensor:
     """An input or output as a model declares it. -1 in a shape means any size."""
 
     name: str
@@ -52,10 +52,11 @@ class Prediction:
         return next(iter(self.outputs.values()))
 
 
-def inputs_of(metadata: Mapping[str, Any]) -> tuple[Tensor, ...]:
+def inputs_of(metadata: Mapping[str, Any]) -> tuple[ModelTensor, ...]:
     """Return the inputs named in V2 model metadata."""
     return tuple(
-        Tensor(str(item["name"]), str(item["datatype"]), tuple(item["shape"])) for item in metadata.get("inputs") or ()
+        ModelTensor(str(item["name"]), str(item["datatype"]), tuple(item["shape"]))
+        for item in metadata.get("inputs") or ()
     )
 
 
@@ -68,7 +69,7 @@ def is_v2(inputs: Any) -> bool:
     )
 
 
-def encode(inputs: Any, signature: Sequence[Tensor] = ()) -> list[dict[str, Any]]:
+def encode(inputs: Any, signature: Sequence[ModelTensor] = ()) -> list[dict[str, Any]]:
     """Return the `inputs` of a V2 request. Raises BadRequest if they cannot be sent, or their names are not the
     model's."""
     named = _by_name(inputs, signature)
@@ -96,7 +97,7 @@ def array_of(tensor: Mapping[str, Any]) -> Array:
     return np.array(tensor["data"], dtype).reshape(tuple(tensor["shape"]))
 
 
-def _by_name(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+def _by_name(inputs: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     if isinstance(inputs, Mapping):
         return {str(name): value for name, value in inputs.items()}
     if hasattr(inputs, "to_numpy") and hasattr(inputs, "columns"):
@@ -114,7 +115,7 @@ def _by_name(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
     raise errors.BadRequest(f"the model takes {len(signature)} inputs: {names}", hint="send a dict of name to values")
 
 
-def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+def _columns(frame: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     """Convert a DataFrame: one tensor if the model takes one, else one per column."""
     names = [str(column) for column in frame.columns]
     if len(signature) == 1 and signature[0].name not in names:
@@ -133,7 +134,7 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {str(name): [row[name] for row in rows] for name in rows[0]}
 
 
-def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
+def _tensor(name: str, value: Any, wanted: ModelTensor | None) -> dict[str, Any]:
     given = _to_rows(_array(value, name), wanted)
     if wanted is not None:
         _refuse_words(given, wanted)
@@ -150,7 +151,7 @@ def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _refuse_words(array: Array, wanted: Tensor) -> None:
+def _refuse_words(array: Array, wanted: ModelTensor) -> None:
     """If the model takes numbers, name the first value that is not one: for a long table the type alone says little."""
     if array.dtype.kind not in "USO" or not tensors.datatype_named(wanted.datatype).number:
         return
@@ -173,7 +174,7 @@ def _array(value: Any, name: str) -> Array:
     return array
 
 
-def _to_rows(array: Array, wanted: Tensor | None) -> Array:
+def _to_rows(array: Array, wanted: ModelTensor | None) -> Array:
     """A single value is one row; so is a flat row for a model of that width. A column is a column of width 1."""
     if array.ndim == 0:
         array = array.reshape(1)
@@ -185,7 +186,7 @@ def _to_rows(array: Array, wanted: Tensor | None) -> Array:
     return array.reshape(1, -1) if width == array.shape[0] else array
 
 
-def _cast(array: Array, datatype: tensors.Datatype, wanted: Tensor) -> tuple[tensors.Datatype, Array]:
+def _cast(array: Array, datatype: tensors.Datatype, wanted: ModelTensor) -> tuple[tensors.Datatype, Array]:
     """Cast to the datatype the model declares, if only precision is lost: digits that its datatype cannot hold."""
     target = tensors.datatype_named(wanted.datatype)
     with np.errstate(all="ignore"):

@@ -14,21 +14,21 @@ if TYPE_CHECKING:
 Call = TypeVar("Call", bound=Callable[..., Any])
 
 
-class EnvironmentOptions(TypedDict, total=False):
+class EnvironmentKeywords(TypedDict, total=False):
     """The Python environment that a version runs in."""
 
     requirements: Required | None
     python: str | None
 
 
-class LoadOptions(EnvironmentOptions, total=False):
+class LoadKeywords(EnvironmentKeywords, total=False):
     """How a version is loaded."""
 
     framework: str | None
     entrypoint: str | None
 
 
-class VersionOptions(LoadOptions, total=False):
+class VersionKeywords(LoadKeywords, total=False):
     """Where the files of a version come from, and what it is called."""
 
     git: str | Mapping[str, str] | None
@@ -40,7 +40,7 @@ class VersionOptions(LoadOptions, total=False):
     progress: Callable[[int, int | None], None] | None
 
 
-class WriteOptions(TypedDict, total=False):
+class WriteKeywords(TypedDict, total=False):
     """How an object is written, or only checked."""
 
     dry_run: bool
@@ -48,7 +48,7 @@ class WriteOptions(TypedDict, total=False):
     on_warning: Warned | None
 
 
-class JobOptions(TypedDict, total=False):
+class JobKeywords(TypedDict, total=False):
     """How a job runs: its replicas, their resources and environment, and when it ends."""
 
     replicas: int | Mapping[str, Any] | None
