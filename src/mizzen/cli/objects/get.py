@@ -55,20 +55,20 @@ def get(
       mizzen get inferencemodel/iris-1 -o yaml
       mizzen get modelversions -l team=vision --all-namespaces
     """
-    asked = object_arguments.parse_kinds(kind, names or [])
-    if asked[0][1] and (selector or field_selector or everywhere):
+    targets = object_arguments.parse_kinds(kind, names or [])
+    if targets[0][1] and (selector or field_selector or everywhere):
         raise typer.BadParameter("names cannot be combined with selectors or --all-namespaces")
     if everywhere:
         connection = replace(connection, namespace="*")
     if watch:
-        if len(asked) > 1:
+        if len(targets) > 1:
             raise typer.BadParameter("can watch only one kind at a time", param_hint="'--watch'")
-        connection.call(lambda plane: objects_watch.watch(plane, *asked[0], selector, form))
+        connection.call(lambda plane: objects_watch.watch(plane, *targets[0], selector, form))
         return
 
     async def work(plane: AsyncPlane) -> list[tuple[KindNames, dict[str, Any]]]:
         found = []
-        for one, named in asked:
+        for one, named in targets:
             if named:
                 found += [(one, await plane.get(one.plural, name)) for name in named]
             else:
@@ -79,7 +79,7 @@ def get(
     if form in (ListFormat.JSON, ListFormat.YAML):
         output.write_data(join_objects([whole for _, whole in found]), form)
         return
-    for index, (one, _) in enumerate(asked):
+    for index, (one, _) in enumerate(targets):
         if index and form is not ListFormat.NAME:
             output.write()
         items = [item for called, whole in found if called is one for item in whole.get("items", [whole])]
@@ -101,8 +101,8 @@ def delete(
       mizzen delete inferencemodel iris-1
       mizzen delete model/iris --cascade --no-wait
     """
-    asked = object_arguments.parse_kinds(kind, names or [])
-    for one, named in asked:
+    targets = object_arguments.parse_kinds(kind, names or [])
+    for one, named in targets:
         if not named:
             raise typer.BadParameter(f"the name is missing; write {one.singular}/NAME")
         if cascade and one.name != "Model":
@@ -110,7 +110,7 @@ def delete(
     done: list[dict[str, Any]] = []
 
     async def work(plane: AsyncPlane) -> None:
-        for one, name in [(one, name) for one, named in asked for name in named]:
+        for one, name in [(one, name) for one, named in targets for name in named]:
             await plane.remove(one.plural, name, cascade=cascade, wait=wait)
             done.append({"kind": one.name, "name": name, "deleted": True, "gone": wait})
             if session.form is Format.TABLE:

@@ -25,7 +25,7 @@ class AccessCalls(ResourceCalls):
 
     async def users(self) -> list[dict[str, Any]]:
         """List all users."""
-        return _items(await self.request("GET", "/user"))
+        return _items_of(await self.request("GET", "/user"))
 
     async def add_user(self, name: str) -> dict[str, Any]:
         """Raises AlreadyExists."""
@@ -42,7 +42,7 @@ class AccessCalls(ResourceCalls):
 
     async def tokens(self, user: str) -> list[dict[str, Any]]:
         """List a user's tokens, including expired and revoked ones; never the token itself."""
-        return _items(await self.request("GET", f"/user/{escape(user)}/token"))
+        return _items_of(await self.request("GET", f"/user/{escape(user)}/token"))
 
     async def revoke_token(self, user: str, token_id: str) -> None:
         """Revoke a token: the next request with it is rejected."""
@@ -50,7 +50,7 @@ class AccessCalls(ResourceCalls):
 
     async def limits(self) -> Objects:
         """List all limits that are set, with their usage."""
-        return _items(await self.request("GET", "/limit"))
+        return _items_of(await self.request("GET", "/limit"))
 
     async def limit(
         self,
@@ -97,7 +97,7 @@ class AccessCalls(ResourceCalls):
 
     async def secrets(self, *, namespace: str | None = None) -> Objects:
         """List names and keys; values are never returned."""
-        return _items(await self.request("GET", "/secret", params=self.within(namespace)))
+        return _items_of(await self.request("GET", "/secret", params=self.within(namespace)))
 
     async def set_secret(
         self, name: str, data: Mapping[str, str], *, replace: bool = False, namespace: str | None = None
@@ -111,13 +111,13 @@ class AccessCalls(ResourceCalls):
 
     async def audit(self, *, limit: int | None = None, **query: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield entries, newest first. `query` may hold actor, namespace, kind, name, allowed, since and until."""
-        token, told = None, 0
+        token, count = None, 0
         while True:
             answer = await self.request("GET", "/audit", params={**query, "limit": limit, "continue": token})
             for entry in answer["items"]:
-                if limit is not None and told >= limit:
+                if limit is not None and count >= limit:
                     return
-                told += 1
+                count += 1
                 yield entry
             token = answer.get("metadata", {}).get("continue")
             if not token:
@@ -138,7 +138,7 @@ class AccessCalls(ResourceCalls):
             if set(wanted) == had:
                 return wanted
             try:
-                await self._write_binding(live, _manifest(name, namespace, principal, about, wanted))
+                await self._write_binding(live, _build_manifest(name, namespace, principal, about, wanted))
             except (errors.Conflict, errors.AlreadyExists):
                 if not left:
                     raise
@@ -199,12 +199,14 @@ def binding_name(principal: str, namespace: str, about: Mapping[str, str]) -> st
     return f"{readable or 'permit'}-{hashlib.sha256(exact.encode()).hexdigest()[:8]}"
 
 
-def _manifest(name: str, namespace: str, principal: str, about: Mapping[str, str], verbs: list[str]) -> dict[str, Any]:
+def _build_manifest(
+    name: str, namespace: str, principal: str, about: Mapping[str, str], verbs: list[str]
+) -> dict[str, Any]:
     metadata = {"name": name, "namespace": namespace}
     spec = {"subjects": [principal], "verbs": verbs, "target": dict(about)}
     return {"apiVersion": _API_VERSION, "kind": "RoleBinding", "metadata": metadata, "spec": spec}
 
 
-def _items(answer: Mapping[str, Any]) -> Objects:
+def _items_of(answer: Mapping[str, Any]) -> Objects:
     items: Objects = answer["items"]
     return items

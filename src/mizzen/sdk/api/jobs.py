@@ -51,7 +51,7 @@ class JobCalls(ModelCalls):
         succeeded or failed."""
         if model is not None:
             path = f"{model_path(model)}/train" + ("" if version is None else f"/{version_segment(model, version)}")
-            return _newest_first(await self._all(path, {"state": state}))
+            return _sort_newest_first(await self._all(path, {"state": state}))
         names = {str(item["spec"]["modelName"]) async for item in self.objects("trainingjobs")}
         turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -62,7 +62,7 @@ class JobCalls(ModelCalls):
                 except errors.NotFound:  # the model does not exist, or no longer does
                     return []
 
-        return _newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
+        return _sort_newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
 
     async def find_job(self, id: str) -> JobRef:  # noqa: A002 - the plane's name for it
         """Find a job set by its id, which is unique in its namespace. This also finds a deleted one whose logs and
@@ -174,9 +174,9 @@ class JobCalls(ModelCalls):
     ) -> dict[str, Any]:
         """Call the route of a job whose object exists. Errors suggest commands of the CLI."""
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        path, asked = f"{await self.job_path(ref)}{below}", {**params, **self.within()}
+        path, query = f"{await self.job_path(ref)}{below}", {**params, **self.within()}
         try:
-            return await self.request(method, path, params=asked, timeout=timeout)
+            return await self.request(method, path, params=query, timeout=timeout)
         except errors.Conflict as error:
             again = " ".join(filter(None, ("mizzen train start", ref.model, ref.version)))
             raise errors.Conflict(error.message, hint=f"'{again}' starts another one", faults=error.faults) from error
@@ -196,7 +196,7 @@ class JobCalls(ModelCalls):
 
     async def _checkpoint_path(self, job: JobRef | str, checkpoint: str) -> str:
         if "/" in checkpoint or checkpoint in ("", ".", ".."):
-            raise _no_checkpoint(job, f"'{checkpoint[:100]}' is not a valid checkpoint id")
+            raise _checkpoint_error(job, f"'{checkpoint[:100]}' is not a valid checkpoint id")
         return f"{await self.job_path(job)}/checkpoint/{escape(checkpoint)}"
 
     async def job_path(self, job: JobRef | str) -> str:
@@ -212,13 +212,13 @@ def _hint_checkpoints(job: JobRef | str) -> Iterator[None]:
     try:
         yield
     except errors.NotFound as error:
-        raise _no_checkpoint(job, error.message) from error
+        raise _checkpoint_error(job, error.message) from error
 
 
-def _no_checkpoint(job: JobRef | str, message: str) -> errors.NotFound:
+def _checkpoint_error(job: JobRef | str, message: str) -> errors.NotFound:
     named = job.id if isinstance(job, JobRef) else job
     return errors.NotFound(message, hint=f"'mizzen train checkpoints {named}' lists its checkpoints")
 
 
-def _newest_first(items: Objects) -> Objects:
+def _sort_newest_first(items: Objects) -> Objects:
     return sorted(items, key=lambda item: (str(item.get("createdAt") or ""), str(item["id"])), reverse=True)

@@ -35,8 +35,8 @@ class ObservationCalls(ResourceCalls):
         """
         path = f"{self.path('inferencemodels', name, namespace=namespace)}/log"
         if build or not follow:
-            asked = {"tail": tail, "build": build or None, "follow": follow or None}
-            async with self._control.stream(path, asked) as response:
+            query = {"tail": tail, "build": build or None, "follow": follow or None}
+            async with self._control.stream(path, query) as response:
                 async for piece in response.aiter_text():
                     yield piece
             return
@@ -125,15 +125,15 @@ class ObservationCalls(ResourceCalls):
 
 def _up_to_place(text: str) -> tuple[str, str, str]:
     """Return the lines before the last mark, the text after it, and the mark's position."""
-    told: list[str] = []
+    complete: list[str] = []
     pending: list[str] = []
     place = ""
     *lines, rest = text.split("\n")
     for line in lines:
         if line.startswith(_MARK):
             place = line.removeprefix(_MARK)
-            told += pending
+            complete += pending
             pending = []
         else:
             pending.append(f"{line}\n")
-    return "".join(told), "".join(pending) + rest, place
+    return "".join(complete), "".join(pending) + rest, place

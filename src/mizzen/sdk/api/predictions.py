@@ -144,9 +144,11 @@ class PredictionCalls(Calls):
 
     def _path(self, name: str) -> str:
         """An alias takes the place of a version."""
-        said = references.parse(name)
-        version = said.version or said.alias
-        return f"{self._prefix}/v2/models/{escape(said.name)}" + (f"/versions/{escape(version)}" if version else "")
+        reference = references.parse(name)
+        version = reference.version or reference.alias
+        return f"{self._prefix}/v2/models/{escape(reference.name)}" + (
+            f"/versions/{escape(version)}" if version else ""
+        )
 
     async def _signature(self, name: str) -> tuple[ModelTensor, ...]:
         from mizzen.sdk.packaging import tensors

@@ -101,7 +101,7 @@ class ResourceCalls(Calls):
     ) -> dict[str, Any]:
         """Wait until the condition holds for the present spec, and return the object. Raises DeadlineExceeded, or
         Invalid if the spec is rejected."""
-        said = "no status yet"
+        last = "no status yet"
         resource = await self.get(kind, name, namespace=namespace)  # at least once, however short the timeout
         try:
             async with asyncio.timeout(timeout):
@@ -111,12 +111,12 @@ class ResourceCalls(Calls):
                     if refused := _refusal_of(resource):
                         raise errors.Invalid(f"{kind} {name} is not accepted: {refused}")
                     found = condition_of(resource, condition)
-                    said = f"{found.get('reason')}: {found.get('message')}" if found else said
+                    last = f"{found.get('reason')}: {found.get('message')}" if found else last
                     await asyncio.sleep(_PAUSE)
                     resource = await self.get(kind, name, namespace=namespace)
         except TimeoutError:
             raise errors.DeadlineExceeded(
-                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"last condition: {said}"
+                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"last condition: {last}"
             ) from None
 
     async def watch(

@@ -83,13 +83,13 @@ def data_dir_of(given: str | Path | None, environ: Mapping[str, str] = os.enviro
 def in_data_dir(data_dir: Path, token: str | None = None) -> PlaneAddress:
     """Return the plane that runs in this data dir. Raises Unavailable if none does."""
     hint = start_hint(data_dir)
-    info = _info(data_dir)
+    info = _read_info(data_dir)
     if info is None:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
     token, token_from = clean_token(token), ""
     if token is None:
         file = data_dir / "admin-token"
-        token, token_from = clean_token(_token(file)), str(file)
+        token, token_from = clean_token(_read_token(file)), str(file)
     return PlaneAddress(*urls(info), token, data_dir, hint, _tls_url(info), _grpc_address(info), token_from)
 
 
@@ -104,8 +104,8 @@ def urls(info: Mapping[str, Any]) -> tuple[str, str]:
     none."""
     try:
         listeners = info["listeners"]
-        secured = _https(listeners.get("inference-tls"))
-        return _url(listeners["control"]), secured or _url(listeners["inference"])
+        secured = _tls_address(listeners.get("inference-tls"))
+        return _format_url(listeners["control"]), secured or _format_url(listeners["inference"])
     except (KeyError, TypeError) as error:
         raise errors.Unavailable(
             "a supervisor is running, but its notes about the plane are damaged",
@@ -129,7 +129,7 @@ def start_hint(data_dir: Path) -> str:
     return f"start one with 'mizzen up{flag}'"
 
 
-def _token(file: Path) -> str | None:
+def _read_token(file: Path) -> str | None:
     try:
         return file.read_text()
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def _token(file: Path) -> str | None:
         ) from error
 
 
-def _info(data_dir: Path) -> Mapping[str, Any] | None:
+def _read_info(data_dir: Path) -> Mapping[str, Any] | None:
     """Return the live supervisor's report; None if there is none.
 
     If the supervisor was killed, this waits while it is restarted. The report it left behind is not used: another
@@ -159,26 +159,26 @@ def _explain_errors() -> Iterator[None]:
 
 
 def _tls_url(info: Mapping[str, Any]) -> str | None:
-    return _https(info["listeners"].get("control-tls"))
+    return _tls_address(info["listeners"].get("control-tls"))
 
 
-def _https(listener: Mapping[str, Any] | None) -> str | None:
+def _tls_address(listener: Mapping[str, Any] | None) -> str | None:
     if listener is None:
         return None
     # Certificates do not name 'all addresses'.
     everywhere = listener["host"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-    return _url({**listener, "host": "localhost"} if everywhere else listener, "https")
+    return _format_url({**listener, "host": "localhost"} if everywhere else listener, "https")
 
 
 def _grpc_address(info: Mapping[str, Any]) -> str | None:
     """Return the address in the form gRPC clients use, without a scheme."""
     listeners = info["listeners"]
-    secured = _https(listeners.get("grpc-tls"))
+    secured = _tls_address(listeners.get("grpc-tls"))
     if secured is None:
-        return _url(listeners["grpc"]).removeprefix("http://") if "grpc" in listeners else None
+        return _format_url(listeners["grpc"]).removeprefix("http://") if "grpc" in listeners else None
     return secured.removeprefix("https://")
 
 
-def _url(listener: Mapping[str, Any], scheme: str = "http") -> str:
+def _format_url(listener: Mapping[str, Any], scheme: str = "http") -> str:
     host = str(listener["host"])
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener['port']}"

@@ -66,7 +66,7 @@ def connect(url: str | None = None, token: str | None = None, *, namespace: str 
 def _start_failure(stderr: str) -> errors.MizzenError:
     """Turn the output of `mizzen up` into the error it reports."""
     lines = [line for line in stderr.splitlines() if line.strip()]
-    said = {key: text for key, _, text in (line.partition(": ") for line in lines) if key in ("error", "hint")}
+    reported = {key: text for key, _, text in (line.partition(": ") for line in lines) if key in ("error", "hint")}
     return errors.Unavailable(
-        said.get("error") or "\n".join(lines) or "the plane did not start", hint=said.get("hint", "")
+        reported.get("error") or "\n".join(lines) or "the plane did not start", hint=reported.get("hint", "")
     )

@@ -163,7 +163,7 @@ class Transport:
         *,
         fresh: bool = False,
     ) -> httpx2.Request:
-        wanted = {key: _word(value) for key, value in (params or {}).items() if value is not None}
+        wanted = {key: _format_parameter(value) for key, value in (params or {}).items() if value is not None}
         headers = {"connection": "close"} if fresh else {}
         content = None
         if isinstance(body, bytes):
@@ -244,5 +244,5 @@ def _decode(body: bytes) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _word(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -174,12 +174,12 @@ class Model:
         entries = self.plane.run(self.plane.calls.history(self.name))
         if at is None:
             return entries
-        until = _time(at)
+        until = _parse_time(at)
         return [entry for entry in entries if datetime.fromisoformat(entry["time"]) <= until]
 
     def as_of(self, at: str | datetime) -> dict[str, Any]:
         """Return the model as of a time: its spec, current version and versions. Raises NotFound."""
-        return self.plane.run(self.plane.calls.as_of(self.name, _time(at).isoformat()))
+        return self.plane.run(self.plane.calls.as_of(self.name, _parse_time(at).isoformat()))
 
     def permit(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
         """Let a principal read, predict, write or admin this model, or one alias of it. Returns its verbs."""
@@ -196,7 +196,7 @@ class Model:
         return f"{self.name}@{alias}" if alias else self.name
 
 
-def _time(at: str | datetime) -> datetime:
+def _parse_time(at: str | datetime) -> datetime:
     """Times without a zone are local. Raises Invalid."""
     try:
         return times.parse(at) if isinstance(at, str) else at.astimezone(UTC)

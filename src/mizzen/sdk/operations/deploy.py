@@ -86,7 +86,7 @@ async def wait_loaded(
     It polls at least once, however short the timeout: the final message needs the status.
     """
     clock = asyncio.get_running_loop().time
-    told = ""
+    last_step = ""
     resource = await plane.get("inferencemodels", server)
     try:
         async with asyncio.timeout(seconds) as limit:
@@ -99,9 +99,9 @@ async def wait_loaded(
                     break
                 if ready.get("reason") == BUILDING:
                     limit.reschedule(clock() + seconds)
-                    if (step := str(ready.get("message"))) != told:
+                    if (step := str(ready.get("message"))) != last_step:
                         progress(f"{UNDER_WAY}{step}")
-                        told = step
+                        last_step = step
                 await asyncio.sleep(_PAUSE)
                 resource = await plane.get("inferencemodels", server)
     except TimeoutError:

@@ -66,7 +66,7 @@ async def _wait_scaled(plane: ModelCalls, server: str, seconds: float) -> None:
                 running, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
                 if running == ready == wanted and _is_current(resource):
                     return
-                said = f"{ready} of {wanted} replicas are ready"
+                state = f"{ready} of {wanted} replicas are ready"
                 condition = deploy.hopeless(resource) or condition_of(resource, "Ready")
                 why = condition.get("message", "") if ready < wanted else f"{running} are still running"
                 if wanted and deploy.hopeless(resource):
@@ -75,22 +75,22 @@ async def _wait_scaled(plane: ModelCalls, server: str, seconds: float) -> None:
                 resource = await plane.get("inferencemodels", server)
     except TimeoutError:
         raise errors.DeadlineExceeded(
-            f"{said} after {seconds:g} s" + (f": {why}" if why else ""),
+            f"{state} after {seconds:g} s" + (f": {why}" if why else ""),
             hint=f"scaling continues: see 'mizzen describe inferencemodel/{server}' and 'mizzen logs {server}'",
         ) from None
-    raise errors.ModelFailed(f"{said}: {why}", hint=f"logs: 'mizzen logs {server}'")
+    raise errors.ModelFailed(f"{state}: {why}", hint=f"logs: 'mizzen logs {server}'")
 
 
 def _replicas_of(server: Mapping[str, Any]) -> int:
     """The autoscaler's number, or else the spec's."""
     spec, desired = server["spec"], (server.get("status") or {}).get("desiredReplicas")
-    asked = int(spec.get("replicas", 1))
+    declared = int(spec.get("replicas", 1))
     if spec.get("deployToLayer") == "edge":
-        return min(asked, 1)  # only one process runs there, as the warning said
-    return int(desired) if asked and spec.get("autoScale") and desired is not None else asked
+        return min(declared, 1)  # only one process runs there, as the warning said
+    return int(desired) if declared and spec.get("autoScale") and desired is not None else declared
 
 
 def _is_current(server: Mapping[str, Any]) -> bool:
     """Return whether the status reflects the present spec, which matters only with autoscaling."""
-    told = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
-    return told or not server["spec"].get("autoScale")
+    reported = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
+    return reported or not server["spec"].get("autoScale")

@@ -60,19 +60,19 @@ def spec_of(
         raise errors.Invalid(f"{'sha256' if sha256 else 'secret'} needs a dataset")
     fields: dict[str, Any] = {
         "command": shlex.split(command) if isinstance(command, str) else list(command) if command else None,
-        "hyperparameters": _params(params),
+        "hyperparameters": _check_params(params),
         "dataset": None if dataset is None else dataset_of(dataset, sha256=sha256, secret=secret),
         "resources": {name: str(value) for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
         or None,
         "gpu": gpu,
         "priority": priority,
         "restartPolicy": restart,
-        "activeDeadlineSeconds": None if deadline is None else _seconds(deadline),
+        "activeDeadlineSeconds": None if deadline is None else _parse_seconds(deadline),
         "retention": None if keep is None else {"checkpoints": keep},
-        "env": [_variable(name, value) for name, value in env.items()] if env else None,
+        "env": [_to_env_variable(name, value) for name, value in env.items()] if env else None,
         "frameworkType": framework,
     }
-    fields["replicas" if isinstance(replicas, int) else "replicaSpecs"] = _replicas(replicas)
+    fields["replicas" if isinstance(replicas, int) else "replicaSpecs"] = _to_replica_specs(replicas)
     return {name: value for name, value in {**fields, **(more or {})}.items() if value is not None}
 
 
@@ -90,9 +90,9 @@ def dataset_of(
         raise errors.Invalid(f"secret needs a dataset in a bucket, not '{text}'", hint="for example s3://bucket/prefix")
     if scheme == "s3":
         bucket, _, prefix = text.removeprefix("s3://").partition("/")
-        return {"s3": _without_none(bucket=bucket, prefix=prefix, secret=secret)}
+        return {"s3": _drop_empty(bucket=bucket, prefix=prefix, secret=secret)}
     if scheme in ("http", "https"):
-        return {"http": _without_none(url=text, sha256sum=sha256)}
+        return {"http": _drop_empty(url=text, sha256sum=sha256)}
     if scheme:
         raise errors.Invalid(
             f"'{scheme}' is not a valid scheme for a dataset", hint="expected s3://…, http(s)://… or a path"
@@ -138,8 +138,8 @@ async def wait(plane: JobCalls, job: JobRef, seconds: float | None, look: Look) 
 
 async def failure(plane: JobCalls, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
     """Return why it failed, with the last lines of its log."""
-    told = state_condition(ended)
-    reason, message = str(told.get("reason") or "Failed"), str(told.get("message") or "").strip()
+    condition = state_condition(ended)
+    reason, message = str(condition.get("reason") or "Failed"), str(condition.get("message") or "").strip()
     text = f"job {job.id} failed: {reason}" + (f": {message}" if message else "")
     lines = str(ended.get("lastLines") or "").splitlines()[-LAST_LINES:]
     if not lines and reason != "Terminated":
@@ -189,7 +189,7 @@ async def _last_lines(plane: JobCalls, job: JobRef) -> list[str]:
     return text.splitlines()[-LAST_LINES:]
 
 
-def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _check_params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Raises Invalid for values that JSON cannot represent."""
     if given is None:
         return None
@@ -208,14 +208,14 @@ def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return dict(given) or None
 
 
-def _replicas(given: int | Mapping[str, Any] | None) -> Any:
+def _to_replica_specs(given: int | Mapping[str, Any] | None) -> Any:
     """{"Chief": 1, "Worker": 2}, or each type with the fields of a replica spec."""
     if not isinstance(given, Mapping):
         return given
     return {name: {"replicas": value} if isinstance(value, int) else dict(value) for name, value in given.items()}
 
 
-def _variable(name: str, value: Any) -> dict[str, Any]:
+def _to_env_variable(name: str, value: Any) -> dict[str, Any]:
     """The value is a text, or {"secret", "key"} for a value of a secret."""
     if not isinstance(value, Mapping):
         return {"name": name, "value": str(value)}
@@ -224,7 +224,7 @@ def _variable(name: str, value: Any) -> dict[str, Any]:
     return {"name": name, **value}
 
 
-def _seconds(given: float | str) -> int:
+def _parse_seconds(given: float | str) -> int:
     """Whole seconds, at least one."""
     if not isinstance(given, str):
         return max(1, round(given))
@@ -234,5 +234,5 @@ def _seconds(given: float | str) -> int:
     return max(1, round(sum(float(number) * _SECONDS[unit] for number, unit in parts)))
 
 
-def _without_none(**fields: str | None) -> dict[str, str]:
+def _drop_empty(**fields: str | None) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}

@@ -41,7 +41,7 @@ def open_source(what: str, folder: Path, entrypoint: str | None = None) -> Itera
     """
     path = folder / what
     if path.exists():
-        yield _plain(path.resolve(), what) if entrypoint is None else Source(path.resolve(), None, entrypoint)
+        yield _source_of_path(path.resolve(), what) if entrypoint is None else Source(path.resolve(), None, entrypoint)
         return
     if entrypoint is not None:
         raise errors.NotFound(
@@ -50,7 +50,7 @@ def open_source(what: str, folder: Path, entrypoint: str | None = None) -> Itera
     by_file = _FILE_ENTRYPOINT.fullmatch(what)
     if by_file and (folder / by_file["file"]).is_file():
         file = (folder / by_file["file"]).resolve()
-        yield _module_file(file, file.stem, by_file["object"])
+        yield _source_of_file(file, file.stem, by_file["object"])
         return
     by_name = _ENTRYPOINT.fullmatch(what)
     if by_name is None:
@@ -58,7 +58,7 @@ def open_source(what: str, folder: Path, entrypoint: str | None = None) -> Itera
             f"no file or folder '{what}' here",
             hint="give a path such as model.joblib, or module:object for Python code",
         )
-    with _module(by_name["module"], by_name["object"], folder.resolve()) as source:
+    with _open_module(by_name["module"], by_name["object"], folder.resolve()) as source:
         yield source
 
 
@@ -79,7 +79,7 @@ def check_defines(file: Path, object_: str) -> None:
     raise errors.NotFound(f"{file.name} does not define '{wanted}'", hint=hint)
 
 
-def _plain(path: Path, what: str) -> Source:
+def _source_of_path(path: Path, what: str) -> Source:
     if path.is_file() and path.suffix == ".py":
         raise errors.Invalid(
             f"{what} is Python code: name the object to serve", hint=f"for example {path.stem}:predict"
@@ -88,11 +88,11 @@ def _plain(path: Path, what: str) -> Source:
 
 
 @contextmanager
-def _module(module: str, object_: str, folder: Path) -> Iterator[Source]:
-    file = _find(module, folder)
+def _open_module(module: str, object_: str, folder: Path) -> Iterator[Source]:
+    file = _find_file(module, folder)
     top, _, rest = module.partition(".")
     if not rest and file.name != "__init__.py":
-        yield _module_file(file, module, object_)
+        yield _source_of_file(file, module, object_)
         return
     check_defines(file, object_)
     with tempfile.TemporaryDirectory(prefix="mizzen-") as copy:
@@ -101,12 +101,12 @@ def _module(module: str, object_: str, folder: Path) -> Iterator[Source]:
         yield Source(Path(copy), "python", f"{module}:{object_}")
 
 
-def _module_file(file: Path, module: str, object_: str) -> Source:
+def _source_of_file(file: Path, module: str, object_: str) -> Source:
     check_defines(file, object_)
     return Source(file, "python", f"{module}:{object_}")
 
 
-def _find(module: str, folder: Path) -> Path:
+def _find_file(module: str, folder: Path) -> Path:
     place = folder.joinpath(*module.split("."))
     for file in (place / "__init__.py", place.with_name(place.name + ".py")):
         if file.is_file():

@@ -72,14 +72,14 @@ def is_v2(inputs: Any) -> bool:
 def encode(inputs: Any, signature: Sequence[ModelTensor] = ()) -> list[dict[str, Any]]:
     """Return the `inputs` of a V2 request. Raises BadRequest if they cannot be sent, or their names are not the
     model's."""
-    named = _by_name(inputs, signature)
+    named = _name_inputs(inputs, signature)
     known = {tensor.name: tensor for tensor in signature}
     unknown = [name for name in named if known and name not in known]
     if unknown:
         raise errors.BadRequest(
             f"the model has no input '{unknown[0]}'", hint="inputs are " + ", ".join(f"'{name}'" for name in known)
         )
-    return [_tensor(name, value, known.get(name)) for name, value in named.items()]
+    return [_encode_tensor(name, value, known.get(name)) for name, value in named.items()]
 
 
 def decode(answer: Mapping[str, Any]) -> Prediction:
@@ -97,25 +97,25 @@ def array_of(tensor: Mapping[str, Any]) -> Array:
     return np.array(tensor["data"], dtype).reshape(tuple(tensor["shape"]))
 
 
-def _by_name(inputs: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
+def _name_inputs(inputs: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     if isinstance(inputs, Mapping):
         return {str(name): value for name, value in inputs.items()}
     if hasattr(inputs, "to_numpy") and hasattr(inputs, "columns"):
-        return _columns(inputs, signature)
+        return _split_columns(inputs, signature)
     if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) for row in inputs):
-        return _records(inputs)
+        return _join_records(inputs)
     if not signature:
         return {UNNAMED: inputs}
     if len(signature) == 1:
         return {signature[0].name: inputs}
-    table = _array(inputs, signature[0].name)
+    table = _to_array(inputs, signature[0].name)
     if table.ndim == 2 and table.shape[1] == len(signature):
         return {tensor.name: table[:, i] for i, tensor in enumerate(signature)}
     names = ", ".join(f"'{tensor.name}'" for tensor in signature)
     raise errors.BadRequest(f"the model takes {len(signature)} inputs: {names}", hint="send a dict of name to values")
 
 
-def _columns(frame: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
+def _split_columns(frame: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     """Convert a DataFrame: one tensor if the model takes one, else one per column."""
     names = [str(column) for column in frame.columns]
     if len(signature) == 1 and signature[0].name not in names:
@@ -123,7 +123,7 @@ def _columns(frame: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     return {name: frame[column].to_numpy() for name, column in zip(names, frame.columns, strict=True)}
 
 
-def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _join_records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Convert rows that are dicts from column to value."""
     for row in rows:
         if row.keys() != rows[0].keys():
@@ -134,8 +134,8 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {str(name): [row[name] for row in rows] for name in rows[0]}
 
 
-def _tensor(name: str, value: Any, wanted: ModelTensor | None) -> dict[str, Any]:
-    given = _to_rows(_array(value, name), wanted)
+def _encode_tensor(name: str, value: Any, wanted: ModelTensor | None) -> dict[str, Any]:
+    given = _to_rows(_to_array(value, name), wanted)
     if wanted is not None:
         _refuse_words(given, wanted)
     try:
@@ -157,11 +157,11 @@ def _refuse_words(array: Array, wanted: ModelTensor) -> None:
         return
     for element in array.reshape(-1).tolist():
         if not isinstance(element, int | float | np.number):
-            said = json.dumps(element) if element is None else repr(element)
-            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {said[:100]} is not a number")
+            shown = json.dumps(element) if element is None else repr(element)
+            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {shown[:100]} is not a number")
 
 
-def _array(value: Any, name: str) -> Array:
+def _to_array(value: Any, name: str) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
