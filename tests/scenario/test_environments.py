@@ -93,7 +93,7 @@ def test_what_cannot_be_built_shows_its_log_and_the_old_version_goes_on(
     assert "old-2 cannot be served (EnvironmentFailed): its environment cannot be built: " in failed.stderr
     assert "the log of the build ends:\n  | " in failed.stderr
     assert "you require thing==9.9" in failed.stderr
-    assert "it stays registered as old version 2; 'mizzen serve old 2' tries it again" in failed.stderr
+    assert "it stays registered as old version 2; 'mizzen serve old 2' tries again" in failed.stderr
     assert _answer(plane, "old") == {"thing": 1.0, "ours": 0.0}
 
     with _client(plane) as client:  # the same server is to serve it
@@ -117,7 +117,7 @@ def test_packages_are_code_and_wait_for_somebody_who_vouches(plane: planes.TestP
     plane.cli("version", "add", "brought", *source, MIZZEN_TOKEN=ann)
     told = plane.cli("serve", "brought", "1", check=False, MIZZEN_TOKEN=ann)
     assert "(RequirementsUntrusted): ModelVersion/brought.1 requires packages, which are code" in told.stderr
-    assert "let an admin of the model run 'mizzen version trust brought 1'" in told.stderr
+    assert "an admin of the model can run 'mizzen version trust brought 1'" in told.stderr
     plane.cli("version", "trust", "brought", "1")
     planes.wait_until(lambda: _ready(plane, "brought-1")["reason"] == "Serving", "it is served, without another word")
 

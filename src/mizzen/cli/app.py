@@ -16,14 +16,16 @@ from mizzen.cli.help_format import Group
 from mizzen.cli.host import backups, environments, plugins, systemd
 from mizzen.cli.models import deploy, graphs, models, scale, versions
 from mizzen.cli.objects import apply, describe, explain, get, history, import_graphs
+from mizzen.cli.parameters import option
 from mizzen.cli.plane import top, up
 from mizzen.cli.training import commands, monitors
 
 app = Group(
-    name="mizzen",
-    help="Take a machine-learning model from code to production traffic.\n\n\b\nExample:\n"
-    "  mizzen up --demo\n  mizzen deploy model.joblib --name iris\n  mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'",
-    no_args_is_help=True,
+    "mizzen",
+    "Take a machine-learning model from code to production traffic.",
+    "mizzen up --demo",
+    "mizzen deploy model.joblib --name iris",
+    "mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]'",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -59,7 +61,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, option("Show the version and exit.", "--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Options of `mizzen` itself."""

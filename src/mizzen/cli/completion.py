@@ -21,7 +21,7 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="Shell to complete in.")]) -> None:
-    """Print a shell script that completes commands, options, kinds and object names.
+    """Print a script for shell completion. It completes commands, options, kinds and object names.
 
     \b
     Example:

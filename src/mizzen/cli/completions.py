@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import typer
@@ -21,6 +21,26 @@ _MAX_ITEMS: Final = 200
 _RESOURCES: Final = "/apis/mizzen.dev/v1alpha1"
 _PROCESSES: Final = ("plane", "gateway", "supervisor", "access")
 _VERBS: Final = ("read", "predict", "write", "admin")
+
+
+Completion = Callable[[typer.Context, str], list[str]]
+
+
+def _names_of(*kinds: str, others: Sequence[str] = ()) -> Completion:
+    """Return a completion with the names of all objects of these kinds, and other words."""
+
+    def complete(context: typer.Context, incomplete: str) -> list[str]:
+        found = (name for kind in kinds for name in _object_names(kind, context))
+        return _filter_prefix(dict.fromkeys((*found, *others)), incomplete)
+
+    return complete
+
+
+models = _names_of("model")
+graphs = _names_of("mlgraph")
+jobs = _names_of("trainingjob")
+callable_names = _names_of("model", "inferencemodel", "mlgraph")
+logging_names = _names_of("inferencemodel", "model", others=_PROCESSES)
 
 
 def kinds(incomplete: str) -> list[str]:
@@ -43,10 +63,6 @@ def kinds_and_objects(context: typer.Context, incomplete: str) -> list[str]:
     return _filter_prefix((f"{kind}/{name}" for name in _object_names(kind, context)), incomplete)
 
 
-def models(context: typer.Context, incomplete: str) -> list[str]:
-    return _filter_prefix(_object_names("model", context), incomplete)
-
-
 def models_and_objects(context: typer.Context, incomplete: str) -> list[str]:
     return [*models(context, incomplete), *kinds_and_objects(context, incomplete)]
 
@@ -60,24 +76,6 @@ def versions(context: typer.Context, incomplete: str) -> list[str]:
 def aliases(context: typer.Context, incomplete: str) -> list[str]:
     """Aliases of the model given before."""
     return _filter_prefix(_request(f"/model/{_model_of(context)}", context).get("aliases") or (), incomplete)
-
-
-def callable_names(context: typer.Context, incomplete: str) -> list[str]:
-    found = (name for kind in ("model", "inferencemodel", "mlgraph") for name in _object_names(kind, context))
-    return _filter_prefix(dict.fromkeys(found), incomplete)
-
-
-def graphs(context: typer.Context, incomplete: str) -> list[str]:
-    return _filter_prefix(_object_names("mlgraph", context), incomplete)
-
-
-def jobs(context: typer.Context, incomplete: str) -> list[str]:
-    return _filter_prefix(_object_names("trainingjob", context), incomplete)
-
-
-def logging_names(context: typer.Context, incomplete: str) -> list[str]:
-    found = (name for kind in ("inferencemodel", "model") for name in _object_names(kind, context))
-    return _filter_prefix(dict.fromkeys((*found, *_PROCESSES)), incomplete)
 
 
 def users(context: typer.Context, incomplete: str) -> list[str]:

@@ -10,19 +10,31 @@ from typing import Any, Final
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperOption
 
+from mizzen.cli.option_bundles import expand_bundles
+
 _METAVARS: Final = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 
 
 class Group(typer.Typer):
-    """A typer app whose commands are of the class `Command`."""
+    """A typer app whose commands take option bundles, and whose help ends with examples."""
+
+    def __init__(self, name: str, about: str, *examples: str, **more: Any) -> None:
+        shown = "\n".join(f"  {example}" for example in examples)
+        super().__init__(name=name, help=f"{about}\n\n\b\nExample:\n{shown}", no_args_is_help=True, **more)
 
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **more: Any
     ) -> Callable[[Any], Any]:
-        return super().command(name, cls=cls or Command, **more)
+        register = super().command(name, cls=cls or HelpCommand, **more)
+
+        def add(function: Callable[..., None]) -> Callable[..., None]:
+            register(expand_bundles(function))
+            return function
+
+        return add
 
 
-class Command(TyperCommand):
+class HelpCommand(TyperCommand):
     def __init__(self, name: str | None, **more: Any) -> None:
         super().__init__(name, **more)
         for parameter in self.params:
@@ -44,7 +56,7 @@ class Command(TyperCommand):
                     formatter.write_dl(records)
 
 
-class PassthroughCommand(Command):
+class PassthroughCommand(HelpCommand):
     """A command that passes everything after `--` to its parameter `command`, options included."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

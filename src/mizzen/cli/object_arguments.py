@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,11 +10,12 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import completions
+from mizzen.cli.parameters import argument, option
 from mizzen.kinds.schema import kind_names
 from mizzen.kinds.schema.kind_names import KindNames
 
 if TYPE_CHECKING:
-    from mizzen.sdk.packaging.requirements import Required
+    from mizzen.sdk.keywords import EnvironmentKeywords
 
 
 def parse_kinds(kind: str, names: list[str]) -> list[tuple[KindNames, list[str]]]:
@@ -42,7 +44,7 @@ def parse_object(kind: str, name: str | None) -> tuple[KindNames, str]:
         raise typer.BadParameter(f"'{kind}' has no name after the /")
     found, named = kind_names.find(word), rest if slash else name
     if named is None:
-        raise typer.BadParameter(f"which {found.singular}? write {found.singular}/NAME")
+        raise typer.BadParameter(f"the name is missing; write {found.singular}/NAME")
     return found, named
 
 
@@ -66,13 +68,6 @@ def parse_pairs(given: list[str], option: str) -> dict[str, str]:
     return dict(pair.split("=", 1) for pair in given)
 
 
-def parse_requirements(file: Path | None, lines: list[str] | None, *, none: bool) -> Required | None:
-    """The requirements of a version; None if no option gives them."""
-    if sum((file is not None, bool(lines), none)) > 1:
-        raise typer.BadParameter("give only one of --requirements, --requirement and --no-requirements")
-    return [] if none else lines or file
-
-
 def _is_kind(word: str) -> bool:
     try:
         kind_names.find(word)
@@ -83,49 +78,42 @@ def _is_kind(word: str) -> bool:
 
 KindArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="KIND[/NAME]",
-        help="Kind: Model, ModelVersion, InferenceModel, MLGraph, …; or models, im, model,mv, model/iris.",
-        autocompletion=completions.kinds_and_objects,
+    argument(
+        "KIND[/NAME]",
+        "Kind: Model, ModelVersion, InferenceModel, MLGraph, …; or models, im, model,mv, model/iris.",
+        completions.kinds_and_objects,
     ),
 ]
 ModelOrKindArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="[KIND/]NAME|KIND",
-        help="Model, KIND/NAME, or KIND followed by NAME.",
-        autocompletion=completions.models_and_objects,
-    ),
+    str, argument("[KIND/]NAME|KIND", "Model, KIND/NAME, or KIND followed by NAME.", completions.models_and_objects)
 ]
-NameArgument = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Name of the object.", autocompletion=completions.objects)
-]
-NamesArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="NAME…", help="Names of objects.", autocompletion=completions.objects)
-]
-ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="Name of the model.", autocompletion=completions.models)
-]
-ObjectArgument = Annotated[
-    str,
-    typer.Argument(metavar="[KIND/]NAME", help="Model, or KIND/NAME.", autocompletion=completions.models_and_objects),
-]
-Force = Annotated[bool, typer.Option("--force", help="Proceed even if the signature changed: its inputs or outputs.")]
-VersionArgument = Annotated[
-    str, typer.Argument(metavar="VERSION", help="Version: a number or a name.", autocompletion=completions.versions)
-]
-Labels = Annotated[list[str] | None, typer.Option("--label", "-l", metavar="KEY=VALUE", help="Label; repeatable.")]
-RequirementsFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--requirements", metavar="FILE", help="File of required packages, for pip [default: requirements.txt in PATH]."
-    ),
-]
-RequirementOption = Annotated[
-    list[str] | None,
-    typer.Option("--requirement", metavar="PACKAGE", help="Required package, such as scikit-learn==1.5.2; repeatable."),
-]
-NoRequirements = Annotated[
-    bool, typer.Option("--no-requirements", help="Use the plane's own packages; ignore requirements.txt.")
-]
-PythonOption = Annotated[str | None, typer.Option("--python", help="Python version to run it with, such as 3.12.")]
+NameArgument = Annotated[str | None, argument("NAME", "Name of the object.", completions.objects)]
+NamesArgument = Annotated[list[str] | None, argument("NAME…", "Names of objects.", completions.objects)]
+ModelArgument = Annotated[str, argument("MODEL", "Name of the model.", completions.models)]
+ObjectArgument = Annotated[str, argument("[KIND/]NAME", "Model, or KIND/NAME.", completions.models_and_objects)]
+Force = Annotated[bool, option("Proceed even if the signature changed: its inputs or outputs.", "--force")]
+VersionArgument = Annotated[str, argument("VERSION", "Version: a number or a name.", completions.versions)]
+Labels = Annotated[list[str] | None, option("Label; repeatable.", "--label", "-l", metavar="KEY=VALUE")]
+
+
+@dataclass(frozen=True)
+class PackageOptions:
+    """Options for what a version runs with."""
+
+    requirements: Annotated[
+        Path | None, option("File of required packages, for pip [default: requirements.txt in PATH].", metavar="FILE")
+    ] = None
+    requirement: Annotated[
+        list[str] | None, option("Required package, such as scikit-learn==1.5.2; repeatable.", metavar="PACKAGE")
+    ] = None
+    no_requirements: Annotated[
+        bool, option("Use the plane's own packages; ignore requirements.txt.", "--no-requirements")
+    ] = False
+    python: Annotated[str | None, option("Python version to run it with, such as 3.12.")] = None
+
+    def keywords(self) -> EnvironmentKeywords:
+        """The same as keywords of the SDK."""
+        if sum((self.requirements is not None, bool(self.requirement), self.no_requirements)) > 1:
+            raise typer.BadParameter("give only one of --requirements, --requirement and --no-requirements")
+        required = [] if self.no_requirements else self.requirement or self.requirements
+        return {"requirements": required, "python": self.python}

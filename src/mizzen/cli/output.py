@@ -12,12 +12,14 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, TextIO
+from typing import Annotated, Any, Final, TextIO
 
 import typer
 
+from mizzen.cli.parameters import option
 from mizzen.errors import MizzenError
 
 
@@ -103,23 +105,6 @@ def _without_owners(value: Any) -> Any:
     return [_without_owners(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def write_outcome(value: Any, form: Format, text: str = "") -> None:
-    """Print what a command did: a sentence for people, or the same as data."""
-    if form is not Format.TABLE:
-        write_data(value, form)
-    elif text:
-        write(text)
-
-
-def write_lines(value: Any, form: Format, lines: Iterable[str]) -> None:
-    """Print `value` as data, or `lines`, which show it to people."""
-    if form is not Format.TABLE:
-        write_data(value, form)
-        return
-    for line in lines:
-        write(line)
-
-
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print columns as wide as their widest value: nothing is truncated, so that other programs can read them."""
     lines = [tuple(titles), *map(tuple, rows)]
@@ -128,22 +113,43 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         write("   ".join(value.ljust(width) for value, width in zip(line, widths, strict=True)).rstrip())
 
 
-def write_list(items: list[dict[str, Any]], keys: tuple[str, ...], nothing: str, form: Format) -> None:
-    """Print items with a column for each key; without items, print `nothing` on stderr."""
-    rows = (tuple(_cell_of(item.get(key)) for key in keys) for item in items)
-    write_rows(items, tuple(_title_of(key) for key in keys), rows, nothing, form)
+@dataclass(frozen=True)
+class Printer:
+    """The output format that the user chose, and results in it: sentences and tables for people, or data."""
 
+    form: Annotated[Format, option("Output format.", "--output", "-o")] = Format.TABLE
 
-def write_rows(
-    items: list[dict[str, Any]], titles: Sequence[str], rows: Iterable[Sequence[str]], nothing: str, form: Format
-) -> None:
-    """Print `items` as data, or `rows`, which show them to people; without items, print `nothing` on stderr."""
-    if form is not Format.TABLE:
-        write_data({"items": items}, form)
-    elif not items:
-        note(nothing)
-    else:
-        write_table(titles, rows)
+    def write_data(self, value: Any) -> None:
+        """Print data; for people, too, it is JSON."""
+        write_data(value, self.form)
+
+    def write_outcome(self, value: Any, text: str = "") -> None:
+        """Print what a command did: a sentence for people, or the same as data."""
+        self.write_lines(value, [text] if text else [])
+
+    def write_lines(self, value: Any, lines: Iterable[str]) -> None:
+        """Print `value` as data, or `lines`, which show it to people."""
+        if self.form is not Format.TABLE:
+            write_data(value, self.form)
+            return
+        for line in lines:
+            write(line)
+
+    def write_list(self, items: list[dict[str, Any]], keys: tuple[str, ...], nothing: str) -> None:
+        """Print items with a column for each key; without items, print `nothing` on stderr."""
+        rows = (tuple(_cell_of(item.get(key)) for key in keys) for item in items)
+        self.write_rows(items, tuple(_title_of(key) for key in keys), rows, nothing)
+
+    def write_rows(
+        self, items: list[dict[str, Any]], titles: Sequence[str], rows: Iterable[Sequence[str]], nothing: str
+    ) -> None:
+        """Print `items` as data, or `rows`, which show them to people; without items, print `nothing` on stderr."""
+        if self.form is not Format.TABLE:
+            write_data({"items": items}, self.form)
+        elif not items:
+            note(nothing)
+        else:
+            write_table(titles, rows)
 
 
 def format_size(count: int | None) -> str:

@@ -1,16 +1,18 @@
-"""Options that all commands on a plane share, and a client for the duration of one command."""
+"""Options that commands on a plane share, and a client for the duration of one command."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from mizzen.cli import completions, output
-from mizzen.cli.output import Format
+from mizzen.cli.output import Printer
+from mizzen.cli.parameters import option
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -26,52 +28,70 @@ def _parse_folder(name: str) -> Path:
 
 DataDir = Annotated[
     Path | None,
-    typer.Option(
+    option(
+        "Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen].",
         "--data-dir",
         metavar="DIR",
         parser=_parse_folder,
-        help="Data dir of the plane [default: MIZZEN_DATA_DIR, else .mizzen].",
     ),
 ]
-Output = Annotated[Format, typer.Option("--output", "-o", help="Output format.")]
 Namespace = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Namespace [default: default].",
         "--namespace",
         "-n",
         metavar="NAME",
-        help="Namespace [default: default].",
         show_default=False,
         autocompletion=completions.namespaces,
     ),
 ]
 
 
-def call(
-    data_dir: Path | None,
-    work: Callable[[AsyncPlane], Awaitable[T]],
-    namespace: str | None = None,
-    patience: float = 3.0,
-) -> T:
-    """Run `work` with a client of the plane and return its result. Prints each warning of the plane once, on stderr.
+@dataclass(frozen=True)
+class PlaneConnection:
+    """Options of a command that calls a plane within a namespace."""
 
-    `patience`: seconds to retry a broken connection.
-    """
-    from mizzen.sdk.connection import locate
+    namespace: Namespace = None
+    data_dir: DataDir = None
 
-    place = locate.find(data_dir=data_dir)  # first: without a plane, do not spend time importing the HTTP client
-    from mizzen.sdk.client import AsyncPlane
+    def call(self, work: Callable[[AsyncPlane], Awaitable[T]], patience: float = 3.0) -> T:
+        """Run `work` with a client of the plane and return its result. Prints each warning of the plane once, on
+        stderr.
 
-    warnings: set[str] = set()
+        `patience`: seconds to retry a broken connection.
+        """
+        from mizzen.sdk.connection import locate
 
-    def warn_once(text: str) -> None:
-        if text not in warnings:
-            warnings.add(text)
-            output.warn(text)
+        place = locate.find(data_dir=self.data_dir)  # first: without a plane, do not spend time on the HTTP client
+        from mizzen.sdk.client import AsyncPlane
 
-    async def session() -> T:
-        scope = namespace or "default"
-        async with AsyncPlane(place, namespace=scope, patience=patience, on_warning=warn_once) as plane:
-            return await work(plane)
+        warnings: set[str] = set()
 
-    return asyncio.run(session())
+        def warn_once(text: str) -> None:
+            if text not in warnings:
+                warnings.add(text)
+                output.warn(text)
+
+        async def session() -> T:
+            scope = self.namespace or "default"
+            async with AsyncPlane(place, namespace=scope, patience=patience, on_warning=warn_once) as plane:
+                return await work(plane)
+
+        return asyncio.run(session())
+
+
+@dataclass(frozen=True)
+class Session(PlaneConnection, Printer):
+    """Options of a command that calls a plane within a namespace, and prints a result."""
+
+
+@dataclass(frozen=True)
+class PlaneSession(Printer):
+    """Options of a command on a whole plane, which prints a result."""
+
+    data_dir: DataDir = None
+
+    def call(self, work: Callable[[AsyncPlane], Awaitable[T]]) -> T:
+        """Like `PlaneConnection.call`, in the default namespace."""
+        return PlaneConnection(data_dir=self.data_dir).call(work)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mizzen import errors
-from mizzen.sdk.api.access import People
-from mizzen.sdk.api.jobs import JobRef, Jobs
-from mizzen.sdk.api.monitors import Monitors
+from mizzen.sdk.api.access import AccessCalls
+from mizzen.sdk.api.jobs import JobCalls, JobRef
+from mizzen.sdk.api.monitors import MonitorCalls
 from mizzen.sdk.api.resources import plural
+from mizzen.sdk.keywords import LoadKeywords, takes
 from mizzen.sdk.operations import deploy as deploying
 from mizzen.sdk.operations import rollback as undoing
 from mizzen.sdk.packaging import requirements as packaging_requirements
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.compare import Comparison
     from mizzen.sdk.operations.rollback import Undone
     from mizzen.sdk.operations.train import Look
-    from mizzen.sdk.packaging.requirements import Required
 
 
-class AsyncPlane(Jobs, Monitors, People):
+class AsyncPlane(JobCalls, MonitorCalls, AccessCalls):
     """A client of one plane. Create and use it on one event loop; `close` it, or use it as a context manager.
 
     Single calls are inherited from `sdk.api`. The methods here take several calls; their code is in `sdk.operations`.
@@ -39,9 +39,9 @@ class AsyncPlane(Jobs, Monitors, People):
     ) -> builtins.list[Applied]:
         """Create or update every object of a file, a folder, a YAML text or data.
 
-        First all are sent as a dry run. If any is rejected, nothing is written, and Invalid (or the error they all
-        share, such as Forbidden) lists every fault. Objects are then sent and returned in dependency order: models,
-        versions, servers, and so on. With `dry_run` nothing is written.
+        First all objects are sent as a dry run. If any is rejected, nothing is written, and Invalid (or the error that
+        they all share, such as Forbidden) lists every fault. Objects are then sent and returned in dependency order:
+        models, versions, servers, and so on. With `dry_run` nothing is written.
         """
         from mizzen.sdk.operations import apply as operations_apply
 
@@ -70,30 +70,31 @@ class AsyncPlane(Jobs, Monitors, People):
     async def remove(
         self, kind: str, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
     ) -> None:
-        """Delete an object of any kind and wait until its processes have ended. Models are deleted as by
-        `delete_model`."""
+        """Delete an object. Models are deleted with their versions; `cascade` first stops their servers.
+
+        Raises NotFound, Conflict. Without `wait` it returns once deletion has begun: `get` finds the object until its
+        processes have ended.
+        """
         if plural(kind) == "models":
             await self.delete_model(name, cascade=cascade, wait=wait, namespace=namespace)
             return
         if cascade:
-            raise errors.Invalid(f"cascade is for a model, not for a {kind}")
+            raise errors.Invalid(f"cascade applies only to models, not to a {kind}")
         await self.delete(kind, name, namespace=namespace)
         if wait:
             await deploying.wait_gone(self, kind, [name], namespace=namespace)
 
+    @takes(LoadKeywords)
     async def deploy(
         self,
         name: str,
         path: str | Path,
         *,
-        framework: str | None = None,
-        entrypoint: str | None = None,
-        requirements: Required | None = None,
-        python: str | None = None,
         promote: bool = True,
         wait: bool = True,
         timeout: float = deploying.TIMEOUT,  # noqa: ASYNC109 - the public parameter
         progress: deploying.Progress = deploying.silent,
+        **options: Unpack[LoadKeywords],
     ) -> deploying.Deployment:
         """Register the file or folder at `path` as the next version of `name`, serve it, wait, make it current.
 
@@ -102,15 +103,7 @@ class AsyncPlane(Jobs, Monitors, People):
         soon as the server is created, and does not promote the version. Raises ModelFailed if the model cannot be
         loaded: its server is then removed; the version stays.
         """
-        registered = await deploying.register(
-            self,
-            name,
-            Path(path),
-            framework=framework,
-            entrypoint=entrypoint,
-            requirements=requirements,
-            python=python,
-        )
+        registered = await deploying.register(self, name, Path(path), **options)
         version = str(registered["version"])
         progress(f"registered version {version}{packaging_requirements.describe(registered)}")
         server = await self.serve(name, version)
@@ -146,7 +139,7 @@ class AsyncPlane(Jobs, Monitors, People):
         """Restore the spec of an earlier revision of any object; default: the last one that differs from the present
         spec.
 
-        Raises NotFound, Conflict. A Model keeps its current version: use `rollback` to change that.
+        Raises NotFound, Conflict. A Model keeps its current version: only a rollback changes that.
         """
         return await undoing.restore(self, kind, name, number)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+import functools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from mizzen import errors
 from mizzen.sdk.api.jobs import JobRef
@@ -26,13 +27,24 @@ from mizzen.supervisor.data_dir import Home
 
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
-    from mizzen.sdk.operations.apply import Applied, Manifests
-    from mizzen.sdk.operations.compare import Comparison
-    from mizzen.sdk.operations.rollback import Undone
+    from mizzen.sdk.operations.apply import Manifests
     from mizzen.sdk.packaging.requirements import Required
     from mizzen.sdk.packaging.tensors import Prediction
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _synchronous(
+    call: Callable[Concatenate[AsyncPlane, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Plane, P], T]:
+    """Return a method that runs a call of the asynchronous client, with the same signature and docstring."""
+
+    @functools.wraps(call)
+    def run(plane: Plane, /, *args: P.args, **keywords: P.kwargs) -> T:
+        return plane.run(call(plane.calls, *args, **keywords))
+
+    return run
 
 
 class Plane:
@@ -125,27 +137,8 @@ class Plane:
         """
         return self._loop.run(self._plane.undeploy(name, None if version is None else str(version), force=force))
 
-    def scale(self, name: str, replicas: int, *, wait: bool = True, timeout: float = operations_deploy.TIMEOUT) -> str:
-        """Set the replicas of an InferenceModel, or of the server of a model's current version. Returns the server's
-        name.
-
-        With `wait`, waits until they are ready. Raises NotFound; ModelFailed if they cannot be started;
-        DeadlineExceeded.
-        """
-        return self._loop.run(self._plane.scale(name, replicas, wait=wait, timeout=timeout))
-
-    def autoscale(
-        self,
-        name: str,
-        limits: Mapping[str, float] | None,
-        *,
-        replicas: int | None = None,
-        wait: bool = True,
-        timeout: float = operations_deploy.TIMEOUT,
-    ) -> str:
-        """Scale with the load, within limits: fields of `spec.autoScale`, such as {"minReplicas": 0, "maxReplicas": 3}.
-        Fields that are not given keep their values. None turns autoscaling off; `replicas` then sets the number."""
-        return self._loop.run(self._plane.autoscale(name, limits, replicas=replicas, wait=wait, timeout=timeout))
+    scale = _synchronous(AsyncPlane.scale)
+    autoscale = _synchronous(AsyncPlane.autoscale)
 
     def predict(
         self, name: str, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
@@ -157,22 +150,7 @@ class Plane:
         """
         return self._loop.run(self._plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms))
 
-    def feedback(
-        self,
-        name: str,
-        id: str,  # noqa: A002 - the protocol's name
-        *,
-        reward: float | None = None,
-        truth: Any = None,
-        user: str | None = None,
-        routing: str | None = None,
-    ) -> dict[str, Any]:
-        """Report how good a prediction was, by its id (`prediction.id`): a reward from 0 to 1, or the truth.
-
-        `routing`: the `routing` parameter of the response, for when the plane no longer has a record of the request.
-        Raises NotFound, Conflict.
-        """
-        return self._loop.run(self._plane.feedback(name, id, reward=reward, truth=truth, user=user, routing=routing))
+    feedback = _synchronous(AsyncPlane.feedback)
 
     def model(self, name: str) -> Model:
         """Return a handle on the model with this name, whether or not it exists."""
@@ -198,9 +176,7 @@ class Plane:
         """List all models, or those with these labels."""
         return [Model(self, item["metadata"]["name"]) for item in self._loop.run(self._plane.models(labels))]
 
-    def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
-        """Return one object. `kind` is Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
-        return self._loop.run(self._plane.get(kind, name, namespace=namespace))
+    get = _synchronous(AsyncPlane.get)
 
     def list(
         self,
@@ -223,26 +199,9 @@ class Plane:
         """Iterate over the objects that `list` returns, fetching pages as needed."""
         return self._loop.iterate(self._plane.objects(kind, labels=labels, fields=fields, namespace=namespace))
 
-    def delete(
-        self, kind: str, name: str, *, cascade: bool = False, wait: bool = True, namespace: str | None = None
-    ) -> None:
-        """Delete an object. Models are deleted with their versions; `cascade` first stops their servers.
-
-        Raises NotFound, Conflict. Without `wait` it returns once deletion has begun: `get` finds the object until its
-        processes have ended.
-        """
-        self._loop.run(self._plane.remove(kind, name, cascade=cascade, wait=wait, namespace=namespace))
-
-    def apply(
-        self, manifests: Manifests, *, dry_run: bool = False, namespace: str | None = None
-    ) -> builtins.list[Applied]:
-        """Create or update all objects of a path, a YAML text or data. If one is invalid, raises Invalid and sends
-        nothing."""
-        return self._loop.run(self._plane.apply(manifests, dry_run=dry_run, namespace=namespace))
-
-    def diff(self, manifests: Manifests, *, namespace: str | None = None) -> str:
-        """Return what `apply` would change, as a unified diff; empty if nothing would."""
-        return self._loop.run(self._plane.diff(manifests, namespace=namespace))
+    delete = _synchronous(AsyncPlane.remove)
+    apply = _synchronous(AsyncPlane.apply)
+    diff = _synchronous(AsyncPlane.diff)
 
     def lint(self, manifests: Manifests) -> builtins.list[Checked]:
         """Return the errors and warnings for each object of a path, a YAML text or data."""
@@ -252,35 +211,10 @@ class Plane:
         """Describe a kind and its fields, or one field: `model`, `model.track`."""
         return self._plane.explain(path)
 
-    def compare(self, before: str, after: str) -> Comparison:
-        """Compare two versions: `iris:1`, `iris@prod`, or `iris` for its current one. Raises NotFound, Invalid."""
-        return self._loop.run(self._plane.compare(before, after))
-
-    def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
-        """List the revisions of an object, oldest first: number, time, actor, action, before, after. Raises
-        NotFound."""
-        return self._loop.run(self._plane.revisions(kind, name, namespace=namespace))
-
-    def restore(self, kind: str, name: str, number: int | None = None) -> Undone:
-        """Restore the spec of an earlier revision of any object; default: the last one that differs from the present
-        spec.
-
-        Raises NotFound, Conflict. A Model keeps its current version: use `Model.rollback` to change that.
-        """
-        return self._loop.run(self._plane.restore(kind, name, number))
-
-    def wait(
-        self,
-        kind: str,
-        name: str,
-        condition: str = "Ready",
-        timeout: float = operations_deploy.TIMEOUT,
-        *,
-        namespace: str | None = None,
-    ) -> dict[str, Any]:
-        """Wait until the condition holds, and return the object. Raises DeadlineExceeded, or Invalid if the spec is
-        rejected."""
-        return self._loop.run(self._plane.wait(kind, name, condition, timeout, namespace=namespace))
+    compare = _synchronous(AsyncPlane.compare)
+    revisions = _synchronous(AsyncPlane.revisions)
+    restore = _synchronous(AsyncPlane.restore)
+    wait = _synchronous(AsyncPlane.wait)
 
     def watch(self, kind: str, *, namespace: str | None = None) -> Iterator[dict[str, Any]]:
         """Yield {"type", "object"}: ADDED for each existing object, then every change, without end."""
@@ -291,59 +225,25 @@ class Plane:
         deleted."""
         return self._loop.iterate(self._plane.logs(name, tail=tail, follow=follow))
 
-    def usage(self, *, namespace: str | None = None) -> dict[str, Any]:
-        """Return the usage of served models: rates and latencies of the last ten seconds, queues, replicas, memory and
-        CPU.
-
-        Covers one namespace, or all that the caller may read, and the plane's own processes.
-        """
-        return self._loop.run(self._plane.usage(namespace=namespace))
-
-    def usage_history(
-        self, name: str | None = None, *, minutes: int = 10, namespace: str | None = None
-    ) -> dict[str, Any]:
-        """Return a model's usage over time, per version: {"seconds", "columns", "series": [{"points"}]}.
-
-        Points are 2 seconds apart for up to 10 minutes, else 30 seconds for up to 6 hours.
-        """
-        return self._loop.run(self._plane.usage_history(name, minutes=minutes, namespace=namespace))
-
-    def whoami(self) -> dict[str, Any]:
-        """Return the caller's identity and permissions, as the plane sees them."""
-        return self._loop.run(self._plane.whoami())
-
-    def users(self) -> builtins.list[dict[str, Any]]:
-        """List all users."""
-        return self._loop.run(self._plane.users())
+    usage = _synchronous(AsyncPlane.usage)
+    usage_history = _synchronous(AsyncPlane.usage_history)
+    whoami = _synchronous(AsyncPlane.whoami)
+    users = _synchronous(AsyncPlane.users)
 
     def add_user(self, name: str) -> None:
         """Add a user. The user then needs a token. Raises AlreadyExists."""
         self._loop.run(self._plane.add_user(name))
 
-    def delete_user(self, name: str) -> dict[str, Any]:
-        """Delete a user with all their tokens and permissions; `bindings` in the response lists those permissions."""
-        return self._loop.run(self._plane.delete_user(name))
+    delete_user = _synchronous(AsyncPlane.delete_user)
 
     def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> str:
         """Create a token for a user; it is shown only once. `expires_in`: its lifetime, such as `30d`."""
         return str(self._loop.run(self._plane.create_token(user, expires_in=expires_in, note=note))["token"])
 
-    def tokens(self, user: str) -> builtins.list[dict[str, Any]]:
-        """List a user's tokens, including expired and revoked ones; never the token itself."""
-        return self._loop.run(self._plane.tokens(user))
-
-    def revoke_token(self, user: str, token_id: str) -> None:
-        """Revoke a token: the next request with it is rejected."""
-        self._loop.run(self._plane.revoke_token(user, token_id))
-
-    def permit(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
-        """Let a principal read, predict, write or admin `iris`, `iris@prod` or `namespace/default`. Returns its verbs
-        there."""
-        return self._loop.run(self._plane.permit(principal, *verbs, target=target))
-
-    def forbid(self, principal: str, *verbs: str, target: str) -> builtins.list[str]:
-        """Revoke permissions that `permit` granted. Returns the remaining verbs."""
-        return self._loop.run(self._plane.forbid(principal, *verbs, target=target))
+    tokens = _synchronous(AsyncPlane.tokens)
+    revoke_token = _synchronous(AsyncPlane.revoke_token)
+    permit = _synchronous(AsyncPlane.permit)
+    forbid = _synchronous(AsyncPlane.forbid)
 
     def secrets(self) -> builtins.list[dict[str, Any]]:
         """List the names and keys of secrets; never their values."""

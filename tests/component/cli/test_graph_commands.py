@@ -292,7 +292,7 @@ LEARNT = {
     ],
 }  # fmt: skip
 STATE = """\
-a: egreedy, epsilon 0.1 · 90 rewards · 2 users have their own
+a: egreedy, epsilon 0.1 · 90 rewards · 2 users have separate states
 ARM   COUNT   MEAN    95% INTERVAL
 b *   90      0.900   0.820 ················━●━· 0.945
 c     0       -       0.000 ━━━━━━━━━━━━━━━━━━━━ 1.000

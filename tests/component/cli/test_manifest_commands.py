@@ -216,7 +216,7 @@ def test_namespaces_are_asked_for_or_written(plane: Plane) -> None:
     plane.file("iris.yaml", IRIS.replace("name: iris", "name: iris, namespace: lab"))
     assert plane("apply", "-f", file).stdout == "model/iris unchanged\n"
     wrong = plane("apply", "-f", file, "-n", "other", check=False)
-    failed(wrong, "metadata.namespace: is 'lab', but 'other' was asked for")
+    failed(wrong, "metadata.namespace: is 'lab', but the request is for 'other'")
 
 
 def test_apply_waits_until_the_object_is_accepted(plane: Plane) -> None:
@@ -294,7 +294,7 @@ def test_diff_of_versions_compares_fields_and_files(plane: Plane) -> None:
     both = json.loads(plane("diff", "net:1", "net:3", "-o", "json", check=False).stdout)
     assert both["halves"] == ["code", "data"]
     failed(plane("diff", "net:1", "net:9", check=False), "has no version 9", code=2)
-    failed(plane("diff", "net", "net:1", check=False), "no current version", "name one: net:1", code=2)
+    failed(plane("diff", "net", "net:1", check=False), "no current version", "name a version, such as net:1", code=2)
     failed(plane("diff", "net@prod", "net:1", check=False), "no alias 'prod'", "aliases: none", code=2)
 
 

@@ -68,7 +68,7 @@ def test_predict_takes_rows_objects_whole_requests_files_and_stdin(plane: Plane)
 def test_predict_explains_what_it_cannot_read(plane: Plane) -> None:
     failed(plane("predict", "iris", "--data", "{no", check=False), "--data is not valid JSON", "for example")
     failed(plane("predict", "iris", "--data", "@none.json", check=False), "cannot read none.json")
-    failed(plane("predict", "iris", "--data", '["a"]', check=False), "must be FP64: 'a' is no number")
+    failed(plane("predict", "iris", "--data", '["a"]', check=False), "must be FP64: 'a' is not a number")
     failed(plane("predict", "nobody", "--data", "[1]", check=False), "nobody")
 
 
@@ -108,13 +108,17 @@ def test_deploy_explains_what_is_not_there(plane: Plane) -> None:
     (plane.folder / "double.py").write_text("def predict(inputs):\n    return 1\n")
     failed(plane("deploy", "nowhere.joblib", "--name", "x", check=False), "nowhere.joblib", "give a path")
     failed(plane("deploy", "nowhere:f", "--name", "x", check=False), "no module 'nowhere'")
-    failed(plane("deploy", "double:predct", "--name", "x", check=False), "no 'predct'", "did you mean 'predict'?")
+    failed(
+        plane("deploy", "double:predct", "--name", "x", check=False),
+        "does not define 'predct'",
+        "did you mean 'predict'?",
+    )
     failed(plane("deploy", "double:predict", "--name", "Not A Name", check=False), "is not a valid name")
 
 
 def test_a_wrong_token_is_said_with_a_hint(plane: Plane) -> None:
     done = plane("get", "models", token="wrong", check=False)
-    failed(done, "token", "MIZZEN_TOKEN is set and not valid here")
+    failed(done, "token", "the token from MIZZEN_TOKEN is not valid here")
 
 
 def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Path) -> None:
@@ -188,8 +192,8 @@ def test_an_interrupted_deploy_tells_what_goes_on(plane: Plane, monkeypatch: pyt
     monkeypatch.setattr(output, "note", interrupted)
     done = plane("deploy", "model.joblib", "--name", "iris", check=False)
     assert done.returncode == 130
-    left = "version 1 of iris is registered and starting as iris-1; when it is ready, make it current with "
-    left += "'mizzen promote iris 1', or end it with 'mizzen undeploy iris --version 1'"
+    left = "version 1 of iris is registered and starting as iris-1; when it is ready, "
+    left += "'mizzen promote iris 1' makes it current; 'mizzen undeploy iris --version 1' stops it"
     assert f"interrupted: {left}\n" in done.stderr
     monkeypatch.undo()
     late = plane("deploy", "model.joblib", "--name", "iris", "--timeout", "0.01", check=False)

@@ -14,7 +14,7 @@ import pytest
 
 from mizzen.cli import output
 from mizzen.cli.training import views, watch
-from mizzen.cli.training.watch import JobProgress
+from mizzen.cli.training.watch import ProgressDisplay
 from mizzen.kinds.schema.resource import Ref
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
@@ -54,7 +54,7 @@ def of_evil() -> dict[str, Any]:
 
 def test_other_peoples_words_stay_within_their_place() -> None:
     saved = {"checkpoint_id": "c", "name": EVIL, "metrics": {EVIL: 1.0}, "served_by": []}
-    watching = JobProgress()
+    watching = ProgressDisplay()
     watching.update(of_evil())
     lines = [
         *views.describe_job(of_evil(), [saved]),
@@ -104,7 +104,7 @@ def test_code_without_train_py_is_refused_before_it_is_registered(plane: Plane) 
     for code, where, run in (("other", "in", "fit.py"), ("many", "in", "main.py"), ("other/fit.py", "but", "fit.py")):
         failed(
             plane("train", "start", "iris", "--code", code, check=False),
-            f"no train.py {where} {code}: name what to run",
+            f"no train.py {where} {code}: give the command to run",
             f"mizzen train start iris --code {code} -- python {run}",
         )
     assert plane.control.run(plane.control.store.list("Model")).items == ()
@@ -159,7 +159,7 @@ def test_what_a_job_left_is_told_when_its_record_is_gone(plane: Plane) -> None:
         failed(
             plane("train", *words, job.id, check=False),
             f"the record of job {job.id} is gone",
-            f"what it left is there: 'mizzen train logs {job.id}', 'mizzen train checkpoints {job.id}'",
+            f"its logs and checkpoints remain: 'mizzen train logs {job.id}', 'mizzen train checkpoints {job.id}'",
         )
     assert kept in plane("train", "checkpoints", job.id).stdout
     assert plane("train", "logs", job.id).stdout == "[worker-0] told\n"
@@ -208,7 +208,7 @@ def test_a_failure_whose_log_was_followed_does_not_repeat_it(plane: Plane) -> No
 
 def test_hints_speak_of_commands(plane: Plane) -> None:
     job = started(plane)
-    listed = f"'mizzen train checkpoints {job.id}' lists those it has"
+    listed = f"'mizzen train checkpoints {job.id}' lists its checkpoints"
     for option in ("--get", "--trust"):
         for id_ in ("nothing", "../x"):
             failed(plane("train", "checkpoints", job.id, option, id_, check=False), "checkpoint", listed)

@@ -17,7 +17,7 @@ import yaml
 
 from mizzen.cli import output
 from mizzen.cli.training import views, watch
-from mizzen.cli.training.watch import JobProgress
+from mizzen.cli.training.watch import ProgressDisplay
 from mizzen.sdk.client import AsyncPlane
 from mizzen.sdk.connection import locate
 from tests.component.sdk.jobs import BEGAN, ENDED, Training
@@ -129,7 +129,7 @@ def test_a_job_that_fails_is_a_failure_with_its_last_words(plane: Plane) -> None
     assert (done.returncode, done.stdout) == (1, "")
     assert f"error: job {job.id} failed: ReplicaFailed: worker-0 ended with exit code 1\n" in done.stderr
     assert "  | [worker-0] KeyError: 'colour'\n" in done.stderr
-    assert f"hint: all of its log: 'mizzen train logs {job.id}'" in done.stderr
+    assert f"hint: full log: 'mizzen train logs {job.id}'" in done.stderr
 
 
 @pytest.mark.usefixtures("heard_interrupts")
@@ -178,7 +178,11 @@ def test_what_cannot_be_started_is_explained(plane: Plane) -> None:
     )
     failed(plane("train", "start", "iris", "7", check=False), "7")
     failed(plane("train", "start", "iris", "--code", "code", "--restart", "Maybe", check=False), "restartPolicy")
-    failed(plane("train", "start", "iris", "--deadline", "soon", check=False), "'soon' is no duration", "write 90s")
+    failed(
+        plane("train", "start", "iris", "--deadline", "soon", check=False),
+        "'soon' is not a valid duration",
+        "expected 90s",
+    )
     failed(plane("train", "show", "nobody", check=False), "no job 'nobody'", "'mizzen train list --state all'")
 
 
@@ -279,7 +283,7 @@ def test_checkpoints_are_listed_and_fetched(plane: Plane) -> None:
     assert [item["checkpoint_id"] for item in items] == [second, first]
     assert plane("train", "checkpoints", job.id, "--get", first, "--to", "best").stdout == f"{first} is in best\n"
     assert (plane.folder / "best" / "a.joblib").read_text() == "weights"
-    failed(plane("train", "checkpoints", job.id, "--get", first, "--to", "best", check=False), "is there already")
+    failed(plane("train", "checkpoints", job.id, "--get", first, "--to", "best", check=False), "already exists")
     failed(plane("train", "checkpoints", job.id, "--get", "nothing", check=False), "no checkpoint 'nothing'")
 
 
@@ -316,7 +320,7 @@ def test_bars_stay_within_their_width(fraction: float, drawn: str) -> None:
 
 
 def test_what_is_drawn_on_a_terminal() -> None:
-    watching = JobProgress()
+    watching = ProgressDisplay()
     assert watching.render(80)[0].startswith("waiting for the plane")
     for step, loss in ((1, 1.0), (2, 0.5), (2, 0.5), (3, 0.25)):
         watching.update(view(step, 10, metrics={"loss": loss}, eta=70.0, completionTime=None))
@@ -330,7 +334,7 @@ def test_what_is_drawn_on_a_terminal() -> None:
 
 
 def test_lines_tell_of_a_new_state_at_once_and_of_steps_after_a_while() -> None:
-    watching = JobProgress()
+    watching = ProgressDisplay()
     told = []
     for now, job in (
         (0.0, view(state="Queued", completionTime=None, startTime=None, message="waits for 2 of 2 processors")),
@@ -346,7 +350,7 @@ def test_the_end_of_a_job_without_a_checkpoint_says_so() -> None:
     assert "saved no checkpoint" in views.describe_success(view(state="Succeeded", checkpoints=0))
     many = view(state="Succeeded", checkpoints=2, newestCheckpoint="j-1")
     assert views.describe_success(many) == "j succeeded in 1 min 30 s; 2 checkpoints, the newest j-1"
-    assert watch.JobProgress().next_line(0.0) == ""
+    assert watch.ProgressDisplay().next_line(0.0) == ""
 
 
 def test_a_terminal_shows_how_it_goes_and_is_left_clean(plane: Plane) -> None:

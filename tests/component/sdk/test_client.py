@@ -136,7 +136,7 @@ def test_what_nobody_vouched_for_is_said_once_with_what_to_do(control: Harness, 
         on(control.url, inference.url, lambda plane: plane.deploy("iris", path))
     controllers.join()
     assert caught.value.message == f"iris-1 cannot be served (LoadFailed): {said}"
-    assert caught.value.hint.startswith("let an admin of the model run 'mizzen version trust iris 1'; ")
+    assert caught.value.hint.startswith("an admin of the model can run 'mizzen version trust iris 1'; ")
 
 
 def test_a_first_version_that_is_refused_leaves_no_model(control: Harness, inference: Answers) -> None:
@@ -436,5 +436,5 @@ def test_versions_and_aliases_are_asked_by_their_own_paths(control: Harness, inf
             assert inference.asked[-1].path == f"/v2/models/{path}/infer"
         with pytest.raises(errors.Invalid, match="not both"):
             model.predict([1.0], version=1, alias="prod")
-        with pytest.raises(errors.Invalid, match="names no version"):
+        with pytest.raises(errors.Invalid, match="is not a valid reference to a version"):
             plane.predict("iris:1:2", [1.0])

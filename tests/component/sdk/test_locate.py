@@ -63,7 +63,7 @@ def test_a_plane_of_an_earlier_version_has_no_tls(plane: Supervised) -> None:
 
 
 def test_the_ca_is_in_the_data_dir(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match=r"ca\.pem is gone"):
+    with pytest.raises(Unavailable, match=r"ca\.pem is missing"):
         locate.authority(tmp_path)
     (tmp_path / "tls").mkdir()
     (tmp_path / "tls" / "ca.pem").write_text("PEM")
@@ -101,7 +101,7 @@ def test_a_run_folder_open_to_others_is_not_believed(plane: Supervised) -> None:
 def test_a_supervisor_without_a_plane_is_said(tmp_path: Path) -> None:
     with supervised(tmp_path / "data") as running:
         running.start()
-        with pytest.raises(Unavailable, match="no plane") as caught:
+        with pytest.raises(Unavailable, match="are damaged") as caught:
             locate.in_data_dir(tmp_path / "data")
         assert "mizzen down" in caught.value.hint
 
@@ -127,7 +127,7 @@ def test_nobody_waits_for_those_who_cannot_revive(tmp_path: Path, monkeypatch: p
 
 
 def test_addresses_that_are_none_are_refused() -> None:
-    with pytest.raises(BadRequest, match="no address"):
+    with pytest.raises(BadRequest, match="not a valid address"):
         locate.find("127.0.0.1:8470", environ={})
 
 

@@ -24,8 +24,8 @@ def answers() -> Iterator[Answers]:
 @pytest.mark.parametrize(
     ("params", "says"),
     [
-        ([1], "is a list, and must be a mapping"),
-        ("rate=1", "is a str, and must be a mapping"),
+        ([1], "must be a mapping of names to values, not a list"),
+        ("rate=1", "must be a mapping of names to values, not a str"),
         ({"rate": float("nan")}, "cannot be written as JSON"),
         ({"at": object()}, "cannot be written as JSON"),
     ],
@@ -39,7 +39,7 @@ def test_params_that_are_none_are_refused_before_anything_is_sent(answers: Answe
 
 @pytest.mark.parametrize("said", [{"sha256": "9f"}, {"secret": "s"}])
 def test_what_is_said_of_no_dataset_is_refused(said: dict[str, Any]) -> None:
-    with pytest.raises(errors.Invalid, match="is of a dataset"):
+    with pytest.raises(errors.Invalid, match="needs a dataset"):
         spec_of(**said)
 
 

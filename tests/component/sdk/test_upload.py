@@ -100,7 +100,7 @@ def test_what_is_not_there(plane: Harness, tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_git_in_one_word(text: str, git: dict[str, str]) -> None:
-    assert upload._git(text) == git
+    assert upload._parse_git(text) == git
 
 
 class Breaking:

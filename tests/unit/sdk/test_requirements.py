@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from mizzen import errors
-from mizzen.cli import object_arguments
+from mizzen.cli.object_arguments import PackageOptions
 from mizzen.sdk.packaging import requirements
 
 
@@ -24,7 +24,7 @@ def test_lines_or_a_file_of_them(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_or_cannot_be_followed(tmp_path: Path) -> None:
     with pytest.raises(errors.NotFound) as absent:
         requirements.to_list("numpy>=2")
-    assert absent.value.hint == "a single requirement goes into a list: ['numpy>=2']"
+    assert absent.value.hint == "put a single requirement into a list: ['numpy>=2']"
     (tmp_path / "r.txt").write_text("-e .")
     with pytest.raises(errors.Invalid, match=r"line 1: '-e \.' is a pip option"):
         requirements.to_list(tmp_path / "r.txt")
@@ -45,9 +45,9 @@ def test_what_it_requires_is_told() -> None:
 
 
 def test_one_way_to_say_it() -> None:
-    assert object_arguments.parse_requirements(None, None, none=False) is None
-    assert object_arguments.parse_requirements(None, ["a"], none=False) == ["a"]
-    assert object_arguments.parse_requirements(Path("r"), None, none=False) == Path("r")
-    assert object_arguments.parse_requirements(None, None, none=True) == []
+    assert PackageOptions().keywords() == {"requirements": None, "python": None}
+    assert PackageOptions(requirement=["a"]).keywords()["requirements"] == ["a"]
+    assert PackageOptions(requirements=Path("r"), python="3.12").keywords()["requirements"] == Path("r")
+    assert PackageOptions(no_requirements=True).keywords()["requirements"] == []
     with pytest.raises(typer.BadParameter, match="one of --requirements"):
-        object_arguments.parse_requirements(Path("r"), ["a"], none=False)
+        PackageOptions(requirements=Path("r"), requirement=["a"]).keywords()

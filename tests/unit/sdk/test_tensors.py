@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as nps
 
 from mizzen.errors import BadRequest
 from mizzen.sdk.packaging import tensors
-from mizzen.sdk.packaging.tensors import Tensor
+from mizzen.sdk.packaging.tensors import ModelTensor
 
-IRIS = (Tensor("input", "FP64", (-1, 4)),)
+IRIS = (ModelTensor("input", "FP64", (-1, 4)),)
 SHAPES = nps.array_shapes(min_dims=1, max_dims=3, min_side=0, max_side=4)
 NUMBERS = (
     nps.boolean_dtypes() | nps.integer_dtypes(endianness="=") | nps.unsigned_integer_dtypes(endianness="=")
@@ -94,7 +94,7 @@ def test_the_signature_gives_name_datatype_and_the_row_of_a_flat_list() -> None:
 
 
 def test_columns_of_a_table_become_named_inputs() -> None:
-    signature = (Tensor("age", "INT64", (-1, 1)), Tensor("city", "BYTES", (-1,)))
+    signature = (ModelTensor("age", "INT64", (-1, 1)), ModelTensor("city", "BYTES", (-1,)))
     frame = Frame({"age": [30, 40], "city": ["a", "b"]})
     age, city = tensors.encode(frame, signature)
     assert age == {"name": "age", "datatype": "INT64", "shape": [2, 1], "data": [30, 40]}
@@ -106,30 +106,30 @@ def test_columns_of_a_table_become_named_inputs() -> None:
 
 def test_a_table_for_a_model_of_one_input_is_one_tensor() -> None:
     frame = Frame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    (tensor,) = tensors.encode(frame, (Tensor("input", "FP64", (-1, 2)),))
+    (tensor,) = tensors.encode(frame, (ModelTensor("input", "FP64", (-1, 2)),))
     assert (tensor["name"], tensor["shape"], tensor["data"]) == ("input", [2, 2], [1.0, 3.0, 2.0, 4.0])
 
 
 @pytest.mark.parametrize(
     ("inputs", "signature", "says"),
     [
-        ([[1, 2], [3]], (), "equally long"),
+        ([[1, 2], [3]], (), "the same length"),
         ([float("nan")], (), "NaN"),
         ([1, "a"], (), "int, str"),
         ([None], (), "NoneType"),
         (np.array(["2020-01-01"], "datetime64[D]"), (), "datetime64"),
         (1 + 2j, (), "complex128"),
         ({"imput": [[1]]}, IRIS, "no input 'imput'"),
-        ([["a"] * 4], IRIS, "must be FP64: 'a' is no number"),
-        ([[1, 2, 3.5, "b"]], IRIS, "must be FP64: 'b' is no number"),
-        ([[1, 2, None, 4]], IRIS, "must be FP64: null is no number"),
-        ([1.5], (Tensor("n", "INT64", (-1,)),), "must be INT64, not FP64"),
-        ([300], (Tensor("n", "UINT8", (-1,)),), "must be UINT8, not INT64"),
-        ([1], (Tensor("t", "BYTES", (-1,)),), "must be BYTES, not INT64"),
-        ([[1]], (Tensor("a", "FP64", (-1,)), Tensor("b", "FP64", (-1,))), "takes 2 inputs: 'a', 'b'"),
+        ([["a"] * 4], IRIS, "must be FP64: 'a' is not a number"),
+        ([[1, 2, 3.5, "b"]], IRIS, "must be FP64: 'b' is not a number"),
+        ([[1, 2, None, 4]], IRIS, "must be FP64: null is not a number"),
+        ([1.5], (ModelTensor("n", "INT64", (-1,)),), "must be INT64, not FP64"),
+        ([300], (ModelTensor("n", "UINT8", (-1,)),), "must be UINT8, not INT64"),
+        ([1], (ModelTensor("t", "BYTES", (-1,)),), "must be BYTES, not INT64"),
+        ([[1]], (ModelTensor("a", "FP64", (-1,)), ModelTensor("b", "FP64", (-1,))), "takes 2 inputs: 'a', 'b'"),
     ],
 )
-def test_what_cannot_be_sent_is_explained(inputs: Any, signature: tuple[Tensor, ...], says: str) -> None:
+def test_what_cannot_be_sent_is_explained(inputs: Any, signature: tuple[ModelTensor, ...], says: str) -> None:
     with pytest.raises(BadRequest) as caught:
         tensors.encode(inputs, signature)
     assert says in caught.value.message
@@ -153,7 +153,7 @@ def test_v2_bodies_are_told_from_inputs_named_inputs() -> None:
 
 
 def test_rows_may_be_objects_of_columns() -> None:
-    columns = (tensors.Tensor("city", "BYTES", (-1,)), tensors.Tensor("age", "FP64", (-1,)))
+    columns = (tensors.ModelTensor("city", "BYTES", (-1,)), tensors.ModelTensor("age", "FP64", (-1,)))
     sent = tensors.encode([{"age": 3, "city": "Oslo"}, {"city": "Rome", "age": 4.5}], columns)
     assert {tensor["name"]: (tensor["datatype"], tensor["data"]) for tensor in sent} == {
         "age": ("FP64", [3.0, 4.5]),

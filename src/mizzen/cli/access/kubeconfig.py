@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import DataFormat, Format
-from mizzen.cli.session import DataDir, Namespace, call
+from mizzen.cli.parameters import option
+from mizzen.cli.session import PlaneConnection
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -30,16 +29,12 @@ def kubeconfig(
     *,
     host: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Name of the plane's machine where the file will be used [default: its name here].",
-        ),
+        option("Name of the plane's machine where the file will be used [default: its name here].", metavar="NAME"),
     ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
+    connection: PlaneConnection,
+    form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
-    """Print a kubeconfig for the plane: its TLS address, its CA, and your token.
+    """Print a kubeconfig for the plane. It holds the TLS address, the CA, and your token.
 
     Keep the file private: anyone who can read it has your permissions. If MIZZEN_TOKEN is set, the file holds that
     token; use this to make a kubeconfig for another user.
@@ -55,10 +50,10 @@ def kubeconfig(
         # Reject an invalid token here, not when kubectl is used.
         return _read_access(plane.place), str((await plane.whoami())["name"])
 
-    known, user = call(data_dir, work)
+    known, user = connection.call(work)
     server = _with_host(known.server, host) if host else known.server
     cluster = {"server": server, "certificate-authority-data": base64.b64encode(known.authority.encode()).decode()}
-    context = {"cluster": NAME, "user": f"{NAME}-{user}", "namespace": namespace or "default"}
+    context = {"cluster": NAME, "user": f"{NAME}-{user}", "namespace": connection.namespace or "default"}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -89,7 +84,7 @@ def _read_access(place: PlaneAddress) -> ClusterAccess:
         )
     if place.tls_url is None:
         raise errors.Unavailable(
-            f"the plane in {place.data_dir} has no TLS address: an earlier version started it",
+            f"the plane in {place.data_dir} has no TLS address: an earlier version of Mizzen started it",
             hint="restart it with 'mizzen down' and 'mizzen up'",
         )
     if place.token is None:

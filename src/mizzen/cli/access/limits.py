@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mizzen import errors
-from mizzen.cli import completions, output
+from mizzen.cli import completions
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import PlaneSession
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -23,21 +21,20 @@ def limit(
     *,
     subject: Annotated[
         str | None,
-        typer.Argument(
-            metavar="USER",
-            help="User, group:NAME, '*' for each user with a token, or anonymous; omit to show all limits.",
-            autocompletion=completions.users,
+        argument(
+            "USER",
+            "User, group:NAME, '*' for each user with a token, or anonymous; omit to show all limits.",
+            completions.users,
         ),
     ] = None,
-    per_second: Annotated[float | None, typer.Option(help="Predictions per second.")] = None,
-    burst: Annotated[int | None, typer.Option(help="Predictions at once [default: those of a second].")] = None,
-    per_day: Annotated[int | None, typer.Option(help="Predictions per UTC day.")] = None,
-    per_month: Annotated[int | None, typer.Option(help="Predictions per UTC month.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the limit.")] = False,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    per_second: Annotated[float | None, option("Predictions per second.")] = None,
+    burst: Annotated[int | None, option("Predictions at once [default: as many as per second].")] = None,
+    per_day: Annotated[int | None, option("Predictions per UTC day.")] = None,
+    per_month: Annotated[int | None, option("Predictions per UTC month.")] = None,
+    remove: Annotated[bool, option("Remove the limit.", "--remove")] = False,
+    session: PlaneSession,
 ) -> None:
-    """Limit how much a user may predict, or show the limits and their usage.
+    """Limit the predictions of a user, or show limits and usage.
 
     The given options replace the whole limit. All tokens of a user share it. Requests beyond it get a 429.
 
@@ -59,23 +56,23 @@ def limit(
     if given and remove:
         raise errors.Invalid("--remove cannot be combined with limits", hint="leave out --remove, or all other options")
     if subject is not None and remove:
-        call(data_dir, lambda plane: plane.unlimit(subject))
-        output.write_outcome({"subject": subject, "removed": True}, form, f"{subject} may predict without limit")
+        session.call(lambda plane: plane.unlimit(subject))
+        session.write_outcome({"subject": subject, "removed": True}, f"{subject} may predict without limit")
     elif subject is not None and given:
-        new = call(data_dir, lambda plane: plane.limit(subject, **given))
-        output.write_outcome(new, form, f"{subject} may predict {_describe(new)}")
+        new = session.call(lambda plane: plane.limit(subject, **given))
+        session.write_outcome(new, f"{subject} may predict {_describe(new)}")
     else:
-        _show(subject, data_dir, form)
+        _show(subject, session)
 
 
-def _show(subject: str | None, data_dir: Path | None, form: Format) -> None:
+def _show(subject: str | None, session: PlaneSession) -> None:
     async def work(plane: AsyncPlane) -> list[dict[str, Any]]:
         return await plane.limits() if subject is None else [await plane.limit_of(subject)]
 
-    found = call(data_dir, work)
-    if form is Format.TABLE:
+    found = session.call(work)
+    if session.form is Format.TABLE:
         found = [{**each, "used": _format_usage(each["used"])} for each in found]
-    output.write_list(found, _COLUMNS, "no limits", form)
+    session.write_list(found, _COLUMNS, "no limits")
 
 
 def _describe(limit: dict[str, Any]) -> str:

@@ -9,23 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mizzen import errors
-from mizzen.cli import completions, output
+from mizzen.cli import completions
 from mizzen.cli.help_format import Group
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-secret = Group(
-    name="secret",
-    help="Write-only values: set, list, delete.\n\n\b\nExample:\n  mizzen secret set db PASSWORD",
-    no_args_is_help=True,
-)
+secret = Group("secret", "Secrets, which are write-only: set, list, delete.", "mizzen secret set db PASSWORD")
 
-NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the secret.", autocompletion=completions.secrets)
-]
+NameArgument = Annotated[str, argument("NAME", "Name of the secret.", completions.secrets)]
 
 
 @secret.command("set")
@@ -34,15 +28,12 @@ def set_secret(
     name: NameArgument,
     values: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="KEY=VALUE|KEY=@FILE|KEY…",
-            help="Values; KEY alone prompts for one, and '-' reads KEY=VALUE lines from stdin.",
+        argument(
+            "KEY=VALUE|KEY=@FILE|KEY…", "Values; KEY alone prompts for one, and '-' reads KEY=VALUE lines from stdin."
         ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Remove all other values of the secret.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    replace: Annotated[bool, option("Remove all other values of the secret.", "--replace")] = False,
+    session: Session,
 ) -> None:
     """Set values of a secret; its other values are kept. Values are encrypted and cannot be read back.
 
@@ -59,40 +50,36 @@ def set_secret(
         result = await plane.set_secret(name, given, replace=replace)
         return result, [key for key in before if key not in given]
 
-    result, others = call(data_dir, work, namespace)
+    result, others = session.call(work)
     rest = f"; {'removed' if replace else 'kept'}: {', '.join(others)}" if others else ""
-    output.write_outcome(
-        {**result, "removed": others if replace else []}, form, f"secret {name} set: {', '.join(sorted(given))}{rest}"
+    session.write_outcome(
+        {**result, "removed": others if replace else []},
+        f"secret {name} set: {', '.join(sorted(given))}{rest}",
     )
 
 
 @secret.command("list")
-def list_secrets(namespace: Namespace = None, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def list_secrets(session: Session) -> None:
     """List secrets by name and keys.
 
     \b
     Example:
       mizzen secret list
     """
-    found = call(data_dir, lambda plane: plane.secrets(), namespace)
-    output.write_list(found, ("name", "keys", "updated", "updatedBy"), "no secrets", form)
+    found = session.call(lambda plane: plane.secrets())
+    session.write_list(found, ("name", "keys", "updated", "updatedBy"), "no secrets")
 
 
 @secret.command("delete")
-def delete_secret(
-    name: NameArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def delete_secret(name: NameArgument, session: Session) -> None:
     """Delete a secret.
 
     \b
     Example:
       mizzen secret delete s3
     """
-    call(data_dir, lambda plane: plane.delete_secret(name), namespace)
-    output.write_outcome({"name": name, "deleted": True}, form, f"secret {name} deleted")
+    session.call(lambda plane: plane.delete_secret(name))
+    session.write_outcome({"name": name, "deleted": True}, f"secret {name} deleted")
 
 
 def _parse_values(given: list[str]) -> dict[str, str]:

@@ -5,79 +5,66 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mizzen import errors
-from mizzen.cli import completions, output, times
+from mizzen.cli import completions, times
 from mizzen.cli.help_format import Group
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import PlaneSession, Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-user = Group(
-    name="user",
-    help="Users: add, list, delete.\n\n\b\nExample:\n  mizzen user add ann\n  mizzen token create ann",
-    no_args_is_help=True,
-)
-token = Group(
-    name="token",
-    help="Tokens of a user: create, list, revoke.\n\n\b\nExample:\n  mizzen token create ann --expires 30d",
-    no_args_is_help=True,
-)
+user = Group("user", "Users: add, list, delete.", "mizzen user add ann", "mizzen token create ann")
+token = Group("token", "Tokens of a user: create, list, revoke.", "mizzen token create ann --expires 30d")
 
-UserArgument = Annotated[
-    str, typer.Argument(metavar="USER", help="Name of the user.", autocompletion=completions.users)
-]
+UserArgument = Annotated[str, argument("USER", "Name of the user.", completions.users)]
 
 
 @user.command("add")
-def add_user(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def add_user(name: UserArgument, session: PlaneSession) -> None:
     """Add a user. They need a token, and can do only what anonymous callers can until 'mizzen permit' grants more.
 
     \b
     Example:
       mizzen user add ann
     """
-    added = call(data_dir, lambda plane: plane.add_user(name))
-    output.write_outcome(added, form, f"user {name} added")
+    added = session.call(lambda plane: plane.add_user(name))
+    session.write_outcome(added, f"user {name} added")
 
 
 @user.command("list")
-def list_users(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def list_users(session: PlaneSession) -> None:
     """List users.
 
     \b
     Example:
       mizzen user list
     """
-    output.write_list(call(data_dir, lambda plane: plane.users()), ("name", "created", "createdBy"), "no users", form)
+    session.write_list(session.call(lambda plane: plane.users()), ("name", "created", "createdBy"), "no users")
 
 
 @user.command("delete")
-def delete_user(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
-    """Delete a user, revoke their tokens, and remove all permissions granted to them by name.
+def delete_user(name: UserArgument, session: PlaneSession) -> None:
+    """Delete a user. This revokes their tokens and removes all permissions granted to them by name.
 
     \b
     Example:
       mizzen user delete ann
     """
-    gone = call(data_dir, lambda plane: plane.delete_user(name))
+    gone = session.call(lambda plane: plane.delete_user(name))
     count = len(gone["bindings"])
     what = "1 RoleBinding that named them" if count == 1 else f"{count} RoleBindings that named them"
-    output.write_outcome(gone, form, f"user {name} deleted{f', and removed from {what}' if count else ''}")
+    session.write_outcome(gone, f"user {name} deleted{f', and removed from {what}' if count else ''}")
 
 
 @token.command("create")
 def create_token(
     name: UserArgument,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="SPAN", help="Lifetime: 12h, 30d [default: forever].")
-    ] = None,
-    note: Annotated[str, typer.Option(help="Purpose of the token.")] = "",
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    expires: Annotated[str | None, option("Lifetime: 12h, 30d [default: forever].", metavar="SPAN")] = None,
+    note: Annotated[str, option("Purpose of the token.")] = "",
+    *,
+    session: PlaneSession,
 ) -> None:
     """Create a token and print only the token. It is never shown again.
 
@@ -86,33 +73,27 @@ def create_token(
       mizzen token create ann --expires 30d --note laptop
       export MIZZEN_TOKEN=$(mizzen token create ci)
     """
-    created = call(data_dir, lambda plane: plane.create_token(name, expires_in=expires, note=note))
-    output.write_outcome(created, form, str(created["token"]))
+    created = session.call(lambda plane: plane.create_token(name, expires_in=expires, note=note))
+    session.write_outcome(created, str(created["token"]))
 
 
 @token.command("list")
-def list_tokens(name: UserArgument, data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
-    """List the tokens of a user by id, including expired and revoked ones.
+def list_tokens(name: UserArgument, session: PlaneSession) -> None:
+    """List the tokens of a user by id. The list includes expired and revoked tokens.
 
     \b
     Example:
       mizzen token list ann
     """
-    found = call(data_dir, lambda plane: plane.tokens(name))
-    output.write_list(found, ("id", "valid", "created", "expires", "revoked", "note"), f"{name} has no tokens", form)
+    found = session.call(lambda plane: plane.tokens(name))
+    session.write_list(found, ("id", "valid", "created", "expires", "revoked", "note"), f"{name} has no tokens")
 
 
 @token.command("revoke")
 def revoke_token(
     name: UserArgument,
-    token_id: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID", help="Token id, as shown by 'mizzen token list'.", autocompletion=completions.tokens
-        ),
-    ],
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    token_id: Annotated[str, argument("ID", "Token id, as shown by 'mizzen token list'.", completions.tokens)],
+    session: PlaneSession,
 ) -> None:
     """Revoke a token. It is rejected from the next request on.
 
@@ -120,33 +101,21 @@ def revoke_token(
     Example:
       mizzen token revoke ann 1f2e3d4c5b6a
     """
-    call(data_dir, lambda plane: plane.revoke_token(name, token_id))
-    output.write_outcome({"user": name, "id": token_id, "revoked": True}, form, f"token {token_id} of {name} revoked")
+    session.call(lambda plane: plane.revoke_token(name, token_id))
+    session.write_outcome({"user": name, "id": token_id, "revoked": True}, f"token {token_id} of {name} revoked")
 
 
 def permit(
     *,
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="USER",
-            help="User, group:NAME, or '*' for all users with a token.",
-            autocompletion=completions.users,
-        ),
-    ],
+    name: Annotated[str, argument("USER", "User, group:NAME, or '*' for all users with a token.", completions.users)],
     verbs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="VERB…", help="Verbs: read, predict, write, admin.", autocompletion=completions.verbs_and_targets
-        ),
+        list[str], argument("VERB…", "Verbs: read, predict, write, admin.", completions.verbs_and_targets)
     ],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Target: iris, iris@prod or namespace/default.")],
-    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke these verbs.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    target: Annotated[str, argument("TARGET", "Target: iris, iris@prod or namespace/default.")],
+    revoke: Annotated[bool, option("Revoke these verbs.", "--revoke")] = False,
+    session: Session,
 ) -> None:
-    """Grant a user or group verbs on a model, one of its aliases, or a namespace.
+    """Grant verbs on a model, an alias or a namespace.
 
     \b
     Example:
@@ -155,29 +124,29 @@ def permit(
       mizzen permit ann predict iris --revoke
     """
 
-    if namespace and target.startswith("namespace/") and target != f"namespace/{namespace}":
+    if session.namespace and target.startswith("namespace/") and target != f"namespace/{session.namespace}":
         raise errors.Invalid(
-            f"{target} and --namespace {namespace} name different namespaces", hint="leave out --namespace"
+            f"{target} and --namespace {session.namespace} name different namespaces", hint="leave out --namespace"
         )
 
     async def work(plane: AsyncPlane) -> list[str]:
         return await (plane.forbid if revoke else plane.permit)(name, *verbs, target=target)
 
-    left = call(data_dir, work, namespace)
+    left = session.call(work)
     verdict = f"may {'still ' if revoke else ''}{' and '.join(left)}" if left else "has no direct permissions on"
     text = f"{name} {verdict} {target}{_describe_included(left, verbs) if revoke else ''}"
-    output.write_outcome({"user": name, "verbs": left, "target": target}, form, text)
+    session.write_outcome({"user": name, "verbs": left, "target": target}, text)
 
 
-def whoami(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def whoami(session: PlaneSession) -> None:
     """Show who you are to the plane, and what you may do.
 
     \b
     Example:
       mizzen whoami
     """
-    found = call(data_dir, lambda plane: plane.whoami())
-    output.write_lines(found, form, _permission_lines(found))
+    found = session.call(lambda plane: plane.whoami())
+    session.write_lines(found, _permission_lines(found))
 
 
 def _permission_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -193,24 +162,20 @@ def _permission_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def audit(
     *,
-    actor: Annotated[str | None, typer.Option(help="Only requests of this user.")] = None,
-    refused: Annotated[bool, typer.Option("--refused", help="Only refused requests.")] = False,
+    actor: Annotated[str | None, option("Only requests of this user.")] = None,
+    refused: Annotated[bool, option("Only refused requests.", "--refused")] = False,
     since: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            callback=times.parse_option,
-            help="Only since an ISO time, or 10m, 2h, 3d ago.",
-        ),
+        str | None, option("Only since an ISO time, or 10m, 2h, 3d ago.", metavar="TIME", callback=times.parse_option)
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="Only objects of this kind.")] = None,
-    name: Annotated[str | None, typer.Option(help="Only objects of this name.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of entries.")] = 50,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace.")] = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    kind: Annotated[str | None, option("Only objects of this kind.")] = None,
+    name: Annotated[str | None, option("Only objects of this name.")] = None,
+    limit: Annotated[int, option("Maximum number of entries.", min=1, max=1000)] = 50,
+    namespace: Annotated[str | None, option("Only this namespace.", "--namespace", "-n")] = None,
+    session: PlaneSession,
 ) -> None:
-    """List requests to change something, and all refused requests with their reason, newest first.
+    """List the audit log, newest first.
+
+    It holds all requests to change something, and all refused requests with the reason.
 
     \b
     Example:
@@ -225,11 +190,11 @@ def audit(
     async def work(plane: AsyncPlane) -> list[dict[str, Any]]:
         return [entry async for entry in plane.audit(limit=limit, **query)]
 
-    entries = call(data_dir, work)
+    entries = session.call(work)
     keys = ("time", "actor", "verb", "kind", "namespace", "name", "allowed", "code", "request", "reason")
-    if form is Format.TABLE:
+    if session.form is Format.TABLE:
         entries = [{**entry, "request": f"{entry.get('method')} {entry.get('path')}"} for entry in entries]
-    output.write_list(entries, keys, "no entries", form)
+    session.write_list(entries, keys, "no entries")
 
 
 def _resolve_kind(word: str | None) -> str | None:

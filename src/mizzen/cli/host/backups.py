@@ -13,8 +13,9 @@ import typer
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.interrupts import Interrupts, report_interrupt
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output
+from mizzen.cli.output import Printer
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import PlaneSession
 
 if TYPE_CHECKING:
     import rich.progress
@@ -26,27 +27,25 @@ if TYPE_CHECKING:
 def backup(
     target: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE|DIR",
-            help="File (.tar, or .tar.gz to compress), '-' for stdout, or a folder of backups that share model files.",
+        argument(
+            "FILE|DIR",
+            "File (.tar, or .tar.gz to compress), '-' for stdout, or a folder of backups that share model files.",
         ),
     ],
     *,
     without_keys: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Leave out admin-token, keys and certificates; decrypting secrets then needs the secret-key.",
             "--without-keys",
-            help="Leave out admin-token, keys and certificates; decrypting secrets then needs the secret-key.",
         ),
     ] = False,
     keep: Annotated[
-        int | None,
-        typer.Option(min=1, metavar="N", help="In a folder: keep only the newest N backups of this plane."),
+        int | None, option("In a folder: keep only the newest N backups of this plane.", min=1, metavar="N")
     ] = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: PlaneSession,
 ) -> None:
-    """Back up the plane in a data dir, even while it runs and accepts writes.
+    """Back up the plane in a data dir, even while it runs.
 
     The backup holds everything acknowledged before it began: objects, history, audit log, model files, users, secrets,
     settings and the state of bandits. Protect it like a key: anyone who can read it can decrypt the secrets and act as
@@ -64,7 +63,7 @@ def backup(
     folder = target.endswith("/") or Path(target).is_dir()
     if keep is not None and not folder:
         raise typer.BadParameter("--keep needs a folder of backups: end its name with /")
-    wanted = _backup_request(data_dir, keys=not without_keys)
+    wanted = _backup_request(session.data_dir, keys=not without_keys)
     with _handle_interrupts("no backup was written"), _ProgressBar() as progress:
         place: Path | None = Path(target)
         if target == "-":
@@ -73,19 +72,14 @@ def backup(
             place, made = backups_folder.add(wanted, Path(target), progress, keep=keep)
         else:
             made = create.to_file(wanted, Path(target), progress)
-    _report(made, place, form)
+    _report(made, place, session)
 
 
 def restore(
-    source: Annotated[
-        Path, typer.Argument(metavar="FILE|DIR", help="Backup, or a folder of backups to take the newest from.")
-    ],
+    source: Annotated[Path, argument("FILE|DIR", "Backup, or a folder of backups to take the newest from.")],
     *,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only check that the backup can be restored; write nothing.")
-    ] = False,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    check: Annotated[bool, option("Only check that the backup can be restored; write nothing.", "--check")] = False,
+    session: PlaneSession,
 ) -> None:
     """Create a data dir from a backup. The data dir must be new or empty.
 
@@ -103,7 +97,7 @@ def restore(
     from mizzen.sdk.connection import locate
 
     file = backups_folder.newest(source) if source.is_dir() else source
-    folder = locate.data_dir_of(data_dir).absolute()
+    folder = locate.data_dir_of(session.data_dir).absolute()
     with _handle_interrupts("nothing was restored"), _ProgressBar() as progress:
         manifest = backups_restore.verify(file, progress) if check else backups_restore.restore(file, folder, progress)
     _warn_absent(manifest.absent)
@@ -114,9 +108,8 @@ def restore(
         )
     text = f"{file} is intact: {_describe(manifest)}" if check else f"restored {_describe(manifest)} to {folder}"
     hint = [] if check else [f"start it with 'mizzen up --data-dir {folder}'"]
-    output.write_outcome(
+    session.write_outcome(
         {"file": str(file), **_to_data(manifest), **({} if check else {"data_dir": str(folder)})},
-        form,
         "\n".join([text, *hint]),
     )
 
@@ -144,7 +137,7 @@ def _backup_request(data_dir: Path | None, *, keys: bool) -> BackupRequest:
     )
 
 
-def _report(made: Made, place: Path | None, form: Format) -> None:
+def _report(made: Made, place: Path | None, printer: Printer) -> None:
     manifest = made.manifest
     _warn_absent(tuple(digest for digest in manifest.absent if digest not in made.damaged))
     if made.left_out:
@@ -158,16 +151,13 @@ def _report(made: Made, place: Path | None, form: Format) -> None:
         )
     if place is not None:
         size = place.stat().st_size
-        output.write_outcome(
-            {"file": str(place), "written": size, **_to_data(manifest)},
-            form,
-            f"{place}: {_describe(manifest)} ({output.format_size(size)} written)",
-        )
+        text = f"{place}: {_describe(manifest)} ({output.format_size(size)} written)"
+        printer.write_outcome({"file": str(place), "written": size, **_to_data(manifest)}, text)
     if made.damaged:
         raise errors.MizzenError(
             f"the backup is complete except for {len(made.damaged)} model files, which are damaged in the data dir: "
             + ", ".join(made.damaged[:3]),
-            hint="register again the versions that use them",
+            hint="register the versions that use them again",
         )
 
 

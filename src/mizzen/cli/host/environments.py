@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from mizzen.cli import output
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output
+from mizzen.cli.session import PlaneSession
 
 
-def environments(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
-    """List the environments on the plane's machine, built for versions that require packages.
+def environments(session: PlaneSession) -> None:
+    """List the Python environments on the plane's machine. They are built for versions that require packages.
 
     \b
     Example:
@@ -19,7 +18,7 @@ def environments(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     from mizzen.assemble.environments import list_environments
     from mizzen.sdk.connection import locate
 
-    items = list_environments(locate.data_dir_of(data_dir))
+    items = list_environments(locate.data_dir_of(session.data_dir))
     rows = (
         (
             item["key"],
@@ -30,4 +29,4 @@ def environments(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
         )
         for item in items
     )
-    output.write_rows(items, ("ENVIRONMENT", "PYTHON", "SIZE", "USED", "REQUIRES"), rows, "no environments", form)
+    session.write_rows(items, ("ENVIRONMENT", "PYTHON", "SIZE", "USED", "REQUIRES"), rows, "no environments")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING
 
-from mizzen.cli import output
-from mizzen.cli.output import Format
-from mizzen.cli.session import Output
+from mizzen.cli.output import Printer
 
 if TYPE_CHECKING:
     from mizzen.frameworks import Framework
 
 
-def plugins(form: Output = Format.TABLE) -> None:
-    """List the installed frameworks and blob stores with their packages, and broken plug-ins.
+def plugins(printer: Printer) -> None:
+    """List installed frameworks, blob stores and broken plug-ins.
 
     The list describes the environment of this command, which is also that of a plane it starts.
 
@@ -46,7 +44,7 @@ def plugins(form: Output = Format.TABLE) -> None:
         {"kind": "framework", "name": one.name, "package": one.package, "files": "", "state": f"broken: {one.error}"}
         for one in frameworks.broken()
     ]
-    output.write_list(rows, ("kind", "name", "package", "files", "state"), "no plug-ins", form)
+    printer.write_list(rows, ("kind", "name", "package", "files", "state"), "no plug-ins")
 
 
 def _state_of(one: Framework) -> str:

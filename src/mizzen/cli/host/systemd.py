@@ -18,14 +18,14 @@ from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.help_format import Group
 from mizzen.cli.host.systemd_unit import MARK, UnitFile
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output
+from mizzen.cli.output import Format, Printer
+from mizzen.cli.parameters import option
+from mizzen.cli.session import PlaneSession
 
 service = Group(
-    name="service",
-    help="The plane as a systemd service: install, uninstall, status.\n\n\b\nExample:\n"
-    "  mizzen service install --user --data-dir ~/mizzen",
-    no_args_is_help=True,
+    "service",
+    "The plane as a systemd service: install, uninstall, status.",
+    "mizzen service install --user --data-dir ~/mizzen",
 )
 
 SYSTEM: Final = Path("/etc/systemd/system")
@@ -42,11 +42,9 @@ def _check_name(name: str) -> str:
 
 User = Annotated[
     bool | None,
-    typer.Option(
-        "--user/--system", help="Use your own systemd, or the machine's [default: the machine's, if you are root]."
-    ),
+    option("Use your own systemd, or the machine's [default: the machine's, if you are root].", "--user/--system"),
 ]
-Name = Annotated[str, typer.Option(metavar="NAME", parser=_check_name, help="Service name; for several planes.")]
+Name = Annotated[str, option("Service name; needed for several planes.", metavar="NAME", parser=_check_name)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +81,13 @@ def install(
     name: Name = "mizzen",
     run_as: Annotated[
         str | None,
-        typer.Option(
-            metavar="USER", help="User that the machine's systemd runs it as [default: owner of the data dir]."
-        ),
+        option("User to run it as, with the machine's systemd [default: owner of the data dir].", metavar="USER"),
     ] = None,
-    show: Annotated[bool, typer.Option("--print", help="Only print the unit.")] = False,
-    start: Annotated[bool, typer.Option("--start/--no-start", help="Start it now, besides enabling it.")] = True,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    show: Annotated[bool, option("Only print the unit.", "--print")] = False,
+    start: Annotated[bool, option("Start the service now, or only enable it.", "--start/--no-start")] = True,
+    session: PlaneSession,
 ) -> None:
-    """Write a systemd unit that runs the plane of a data dir, enable it and start it.
+    """Install the plane of a data dir as a systemd service. Writes a unit, enables it and starts it.
 
     The service takes its settings from settings.toml in the data dir. A unit of that name that Mizzen did not write is
     left alone.
@@ -104,7 +99,7 @@ def install(
       mizzen service install --print
     """
     place = InstalledUnit(name, _is_user_unit(user))
-    unit = _build_unit(place, data_dir, run_as)
+    unit = _build_unit(place, session.data_dir, run_as)
     if show:
         output.write(unit.text(), nl=False)
         return
@@ -123,7 +118,7 @@ def install(
         for command in commands:
             place.run_systemctl(*command)
     result = {"unit": str(place.file), "started": done and start, "data_dir": str(unit.data_dir)}
-    output.write_outcome(result, form, f"wrote {place.file}" + (" and started the service" if done and start else ""))
+    session.write_outcome(result, f"wrote {place.file}" + (" and started the service" if done and start else ""))
     if not done:
         output.note("systemd does not manage this machine; on one where it does, run:")
         for command in commands:
@@ -133,7 +128,7 @@ def install(
 
 
 @service.command()
-def uninstall(*, user: User = None, name: Name = "mizzen", form: Output = Format.TABLE) -> None:
+def uninstall(*, user: User = None, name: Name = "mizzen", printer: Printer) -> None:
     """Stop the service and remove its unit. The data dir is kept.
 
     \b
@@ -150,11 +145,11 @@ def uninstall(*, user: User = None, name: Name = "mizzen", form: Output = Format
         if _is_systemd_running():
             place.run_systemctl("daemon-reload")
     text = f"removed {place.file}; the data dir is kept" if exists else f"{place.file} does not exist"
-    output.write_outcome({"unit": str(place.file), "removed": exists}, form, text)
+    printer.write_outcome({"unit": str(place.file), "removed": exists}, text)
 
 
 @service.command()
-def status(*, user: User = None, name: Name = "mizzen", form: Output = Format.TABLE) -> None:
+def status(*, user: User = None, name: Name = "mizzen", printer: Printer) -> None:
     """Show whether the service is installed, enabled and running. 'mizzen status' shows the plane itself.
 
     \b
@@ -167,8 +162,8 @@ def status(*, user: User = None, name: Name = "mizzen", form: Output = Format.TA
         wanted = ("UnitFileState", "ActiveState", "SubState", "MainPID", "NRestarts", "StatusText")
         answer = place.run_systemctl("show", name, *(f"--property={each}" for each in wanted))
         found |= dict(line.partition("=")[::2] for line in answer.splitlines() if "=" in line)
-    if form is not Format.TABLE:
-        output.write_data(found, form)
+    if printer.form is not Format.TABLE:
+        printer.write_data(found)
         return
     for key, value in found.items():
         shown = {True: "yes", False: "no"}.get(value, value) if isinstance(value, bool) else value

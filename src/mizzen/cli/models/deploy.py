@@ -14,25 +14,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TextIO
 import typer
 
 from mizzen import errors
-from mizzen.cli import completions, interrupts, object_arguments, output
+from mizzen.cli import completions, interrupts, output
 from mizzen.cli.object_arguments import (
     Force,
     ModelArgument,
-    NoRequirements,
-    PythonOption,
-    RequirementOption,
-    RequirementsFile,
+    PackageOptions,
     VersionArgument,
 )
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
     from mizzen.sdk.operations.deploy import Deployment
 
 DataOption = Annotated[
-    str, typer.Option("--data", "-d", metavar="JSON|@FILE|-", help="Rows, an object of inputs, or a V2 request.")
+    str, option("Rows, an object of inputs, or a V2 request.", "--data", "-d", metavar="JSON|@FILE|-")
 ]
 _PATIENCE: Final = 0.5
 """Seconds without a response after which the reason is shown."""
@@ -40,28 +38,19 @@ _PATIENCE: Final = 0.5
 
 def deploy(
     *,
-    what: Annotated[str, typer.Argument(metavar="PATH|MODULE:OBJECT", help="File, folder or Python object to deploy.")],
-    name: Annotated[str, typer.Option("--name", help="Model to add a version to; created if it does not exist.")],
+    what: Annotated[str, argument("PATH|MODULE:OBJECT", "File, folder or Python object to deploy.")],
+    name: Annotated[str, option("Model to add a version to; created if it does not exist.")],
     framework: Annotated[
-        str | None, typer.Option(help="Framework: sklearn, xgboost, lightgbm, onnx or python [default: by the files].")
+        str | None, option("Framework: sklearn, xgboost, lightgbm, onnx or python [default: by the files].")
     ] = None,
-    entrypoint: Annotated[
-        str | None, typer.Option(help="Object or file to load: module:object, or a file in the folder.")
-    ] = None,
-    requirements: RequirementsFile = None,
-    requirement: RequirementOption = None,
-    no_requirements: NoRequirements = False,
-    python: PythonOption = None,
-    promote: Annotated[bool, typer.Option("--promote/--no-promote", help="Make it the current version.")] = True,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
-    timeout: Annotated[
-        float, typer.Option(callback=_require_positive, help="Seconds to wait for the model to load.")
-    ] = 120.0,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    entrypoint: Annotated[str | None, option("Object or file to load: module:object, or a file in the folder.")] = None,
+    packages: PackageOptions,
+    promote: Annotated[bool, option("Make it the current version.", "--promote/--no-promote")] = True,
+    wait: Annotated[bool, option("Wait until it answers.", "--wait/--no-wait")] = True,
+    timeout: Annotated[float, option("Seconds to wait for the model to load.", callback=_require_positive)] = 120.0,
+    session: Session,
 ) -> None:
-    """Register the next version of a model, serve it, wait until it answers, and make it current.
+    """Deploy a model: register, serve and promote a version. It becomes current once it answers.
 
     \b
     Example:
@@ -72,7 +61,7 @@ def deploy(
     """
     from mizzen.sdk.packaging import source
 
-    required = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
+    options = packages.keywords()
     steps = Steps(name)
     with source.open_source(what, Path.cwd(), entrypoint) as found, interrupts.report_interrupt(steps.summary):
 
@@ -82,8 +71,7 @@ def deploy(
                 found.path,
                 framework=framework or found.framework,
                 entrypoint=found.entrypoint,
-                requirements=required,
-                python=python,
+                **options,
                 promote=promote,
                 wait=False,
                 progress=steps.tell,
@@ -92,9 +80,9 @@ def deploy(
                 await plane.finish(steps.deployment, promote=promote, timeout=timeout, progress=steps.tell)
             return steps.deployment
 
-        done = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(asdict(done), form)
+        done = session.call(work)
+    if session.form is not Format.TABLE:
+        session.write_data(asdict(done))
     elif wait:
         output.write(f"{name} version {done.version} answers at {done.url}/infer")
     else:
@@ -107,16 +95,15 @@ def serve(
     model: ModelArgument,
     version: VersionArgument,
     checkpoint: Annotated[
-        str | None,
-        typer.Option(metavar="ID", help="Checkpoint to serve [default: the newest, if the version was trained]."),
+        str | None, option("Checkpoint to serve [default: the newest, if the version was trained].", metavar="ID")
     ] = None,
-    replicas: Annotated[int, typer.Option(min=0, help="Number of replicas.")] = 1,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is ready.")] = True,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    replicas: Annotated[int, option("Number of replicas.", min=0)] = 1,
+    wait: Annotated[bool, option("Wait until it is ready.", "--wait/--no-wait")] = True,
+    session: Session,
 ) -> None:
-    """Start another server for a registered version; existing servers keep running. 'mizzen promote' makes it current.
+    """Start another server for a registered version. Existing servers keep running.
+
+    'mizzen promote' makes the version current.
 
     \b
     Example:
@@ -130,22 +117,19 @@ def serve(
             await plane.wait_ready(server, progress=Steps(model).tell)
         return server
 
-    server = call(data_dir, work, namespace)
+    server = session.call(work)
     text = f"{model} version {version} {'answers' if wait else 'is starting'} as {server}"
-    output.write_outcome({"model": model, "version": version, "server": server, "ready": wait}, form, text)
+    session.write_outcome({"model": model, "version": version, "server": server, "ready": wait}, text)
 
 
 def undeploy(
     name: ModelArgument,
-    version: Annotated[str | None, typer.Option(help="Version to stop serving [default: all].")] = None,
+    version: Annotated[str | None, option("Version to stop serving [default: all].")] = None,
     *,
     force: Annotated[
-        bool,
-        typer.Option("--force", help="Stop the current version even while others are served; its callers get 503."),
+        bool, option("Stop the current version even while others are served; its callers get 503.", "--force")
     ] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Stop serving a model. Its versions stay registered.
 
@@ -153,44 +137,34 @@ def undeploy(
     Example:
       mizzen undeploy iris --version 1
     """
-    ended = call(data_dir, lambda plane: plane.undeploy(name, version, force=force), namespace)
-    output.write_outcome({"ended": ended}, form, "\n".join(f"{server} stopped" for server in ended))
+    ended = session.call(lambda plane: plane.undeploy(name, version, force=force))
+    session.write_outcome({"ended": ended}, "\n".join(f"{server} stopped" for server in ended))
 
 
-def promote(
-    model: ModelArgument,
-    version: VersionArgument,
-    *,
-    force: Force = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def promote(model: ModelArgument, version: VersionArgument, *, force: Force = False, session: Session) -> None:
     """Make a version of a model the current one.
 
     \b
     Example:
       mizzen promote iris 2
     """
-    call(data_dir, lambda plane: plane.promote(model, version, force=force), namespace)
-    output.write_outcome({"model": model, "current": version}, form, f"version {version} of {model} is current")
+    session.call(lambda plane: plane.promote(model, version, force=force))
+    session.write_outcome({"model": model, "current": version}, f"version {version} of {model} is current")
 
 
 def predict(
     *,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="Model, a version of it such as iris:2 or iris@prod, InferenceModel or MLGraph.",
-            autocompletion=completions.callable_names,
+        argument(
+            "NAME",
+            "Model, a version of it such as iris:2 or iris@prod, InferenceModel or MLGraph.",
+            completions.callable_names,
         ),
     ],
     text: DataOption,
-    outputs: Annotated[list[str] | None, typer.Option("--output-name", help="Output to request; repeatable.")] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    outputs: Annotated[list[str] | None, option("Output to request; repeatable.", "--output-name")] = None,
+    session: Session,
 ) -> None:
     """Send a prediction request to a model.
 
@@ -211,9 +185,9 @@ def predict(
         finally:
             waking.cancel()
 
-    answer = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(answer, form)
+    answer = session.call(work)
+    if session.form is not Format.TABLE:
+        session.write_data(answer)
         return
     for tensor in answer["outputs"]:
         output.write(f"{tensor['name']}: {json.dumps(nest(tensor['data'], tensor['shape']), ensure_ascii=False)}")
@@ -222,26 +196,17 @@ def predict(
 
 def feedback(
     *,
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="Graph or model that answered.", autocompletion=completions.callable_names),
-    ],
-    id_: Annotated[str, typer.Argument(metavar="ID", help="Request id: the `id` in the response.")],
-    reward: Annotated[
-        float | None, typer.Option(help="Reward for the response, from 0 to 1.", show_default=False)
-    ] = None,
+    name: Annotated[str, argument("NAME", "Graph or model that answered.", completions.callable_names)],
+    id_: Annotated[str, argument("ID", "Request id: the `id` in the response.")],
+    reward: Annotated[float | None, option("Reward for the response, from 0 to 1.", show_default=False)] = None,
     truth: Annotated[
-        str | None,
-        typer.Option(metavar="JSON|@FILE|-", help="Correct outputs for the request.", show_default=False),
+        str | None, option("Correct outputs for the request.", metavar="JSON|@FILE|-", show_default=False)
     ] = None,
-    user: Annotated[str | None, typer.Option(help="User that the request was for.", show_default=False)] = None,
+    user: Annotated[str | None, option("User that the request was for.", show_default=False)] = None,
     routing: Annotated[
-        str | None,
-        typer.Option(help="The `routing` parameter of the response; used if its record is gone.", show_default=False),
+        str | None, option("The `routing` parameter of the response; used if its record is gone.", show_default=False)
     ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """Report how well a request was answered.
 
@@ -253,13 +218,11 @@ def feedback(
     if reward is None and truth is None:
         raise typer.BadParameter("give --reward, --truth, or both")
     labels = None if truth is None else read_data(truth, "--truth", "[0]")
-    answer = call(
-        data_dir,
+    answer = session.call(
         lambda plane: plane.feedback(name, id_, reward=reward, truth=labels, user=user, routing=routing),
-        namespace,
     )
     state = "was counted" if answer["counted"] else "had already been counted"
-    output.write_outcome(answer, form, f"a reward of {answer['reward']:g} for request {id_} {state}")
+    session.write_outcome(answer, f"a reward of {answer['reward']:g} for request {id_} {state}")
 
 
 async def _note_waking(plane: AsyncPlane, name: str) -> None:
@@ -297,7 +260,7 @@ class Steps:
             return f"{self._last or 'no version is known to be registered'}; see 'mizzen history {self._model}'"
         if self._last == "current":
             return f"version {self.deployment.version} of {self._model} is current, as {self.deployment.server}"
-        return operations_deploy.goes_on(self._model, self.deployment.version, self.deployment.server)
+        return operations_deploy.describe_start(self._model, self.deployment.version, self.deployment.server)
 
 
 def _require_positive(value: float) -> float:
@@ -340,7 +303,7 @@ async def _hint_unserved(plane: AsyncPlane, name: str) -> str:
     if ref.alias:
         return f"'mizzen alias list {ref.name}' lists its aliases; an alias answers while its version is served"
     if ref.version and ref.version not in known:
-        return f"it is not registered: 'mizzen version list {ref.name}' lists the versions that are"
+        return f"it is not registered: 'mizzen version list {ref.name}' lists the registered versions"
     arguments = f"{ref.name} {ref.version or known[-1]}"
     promotion = "" if ref.version else f", then 'mizzen promote {arguments}'"
     return f"it is registered but not served: 'mizzen serve {arguments}'{promotion}"

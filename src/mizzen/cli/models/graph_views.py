@@ -218,7 +218,9 @@ def _bandit_title(node: Data) -> str:
     parts = [f"{node['node']}: {node['policy']}" + (f", {parameters}" if parameters else "")]
     parts.append("1 reward" if node["feedback"] == 1 else f"{node['feedback']} rewards")
     if node["perUser"]:
-        parts.append("1 user has their own" if node["users"] == 1 else f"{node['users']} users have their own")
+        parts.append(
+            "1 user has a separate state" if node["users"] == 1 else f"{node['users']} users have separate states"
+        )
     if node["own"]:
         parts.append("this user's")
     return " · ".join(parts)

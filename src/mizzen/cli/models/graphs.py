@@ -6,14 +6,13 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group
 from mizzen.cli.models.deploy import DataOption, read_data
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,51 +23,38 @@ _DEFAULT_WIDTH: Final = 120
 """Columns if stdout is not a terminal."""
 _TIMEOUT: Final = 1.0
 
-graph = Group(
-    name="graph",
-    help="Graphs: show, explain, state.\n\n\b\nExample:\n  mizzen graph show experiment",
-    no_args_is_help=True,
-)
+graph = Group("graph", "Graphs: show, explain, state.", "mizzen graph show experiment")
 
-GraphArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the MLGraph.", autocompletion=completions.graphs)
-]
+GraphArgument = Annotated[str, argument("NAME", "Name of the MLGraph.", completions.graphs)]
 
 
 @graph.command("show")
 def show(
     name: GraphArgument,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Redraw every 2 s; press q or Ctrl-C to quit.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    watch: Annotated[bool, option("Redraw every 2 s; press q or Ctrl-C to quit.", "--watch", "-w")] = False,
+    *,
+    session: Session,
 ) -> None:
-    """Draw a graph: its nodes, their readiness, what they call, and the traffic between them.
+    """Draw a graph: its nodes, what they call, and the traffic.
 
     \b
     Example:
       mizzen graph show experiment
       mizzen graph show experiment --watch
     """
-    if watch and form is Format.TABLE and sys.stdout.isatty():
-        call(data_dir, lambda plane: _watch(plane, name), namespace, patience=_TIMEOUT)
+    if watch and session.form is Format.TABLE and sys.stdout.isatty():
+        session.call(lambda plane: _watch(plane, name), patience=_TIMEOUT)
         return
-    view = call(data_dir, lambda plane: plane.graph(name), namespace)
+    view = session.call(lambda plane: plane.graph(name))
     from mizzen.cli.models import graph_views
 
     width = shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns
-    output.write_lines(view, form, graph_views.render_graph(view, width))
+    session.write_lines(view, graph_views.render_graph(view, width))
 
 
 @graph.command("explain")
-def explain(
-    name: GraphArgument,
-    text: DataOption,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
-    """Send a request through a graph and show its path, the time of each call, and the outputs.
+def explain(name: GraphArgument, text: DataOption, session: Session) -> None:
+    """Trace a request through a graph. Shows its path, the time of each call, and the outputs.
 
     \b
     Example:
@@ -76,10 +62,10 @@ def explain(
       mizzen graph explain experiment --data @request.json -o json
     """
     inputs = read_data(text)
-    trace = call(data_dir, lambda plane: plane.explain_graph(name, inputs), namespace)
+    trace = session.call(lambda plane: plane.explain_graph(name, inputs))
     from mizzen.cli.models import graph_views
 
-    output.write_lines(trace, form, graph_views.render_trace(name, trace))
+    session.write_lines(trace, graph_views.render_trace(name, trace))
     if "error" in trace:
         from mizzen.sdk.connection import transport
 
@@ -89,21 +75,20 @@ def explain(
 @graph.command("state")
 def state(
     name: GraphArgument,
-    user: Annotated[str | None, typer.Option(help="Show the state of this user.")] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    user: Annotated[str | None, option("Show the state of this user.")] = None,
+    *,
+    session: Session,
 ) -> None:
-    """Show what the bandits of a graph have learned, and how well each version does at each node.
+    """Show what the bandits of a graph have learned. For each node, show how well each version does.
 
     \b
     Example:
       mizzen graph state experiment
       mizzen graph state experiment --user ann -o json
     """
-    learned = call(data_dir, lambda plane: plane.graph_state(name, user=user), namespace)
-    if form is not Format.TABLE:
-        output.write_data(learned, form)
+    learned = session.call(lambda plane: plane.graph_state(name, user=user))
+    if session.form is not Format.TABLE:
+        session.write_data(learned)
         return
     from mizzen.cli.models import graph_views
 

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from mizzen.cli import completions, output
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli import completions
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
 
 _RANGE = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 
@@ -18,32 +18,26 @@ def scale(
     *,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="InferenceModel such as iris-1, or a model: the server of its current version.",
-            autocompletion=completions.logging_names,
+        argument(
+            "NAME",
+            "InferenceModel such as iris-1, or a model: the server of its current version.",
+            completions.logging_names,
         ),
     ],
     replicas: Annotated[
-        str,
-        typer.Argument(
-            metavar="REPLICAS|MIN-MAX",
-            help="Number of replicas, 0 for none; or a range such as 0-3, to scale with load.",
-        ),
+        str, argument("REPLICAS|MIN-MAX", "Number of replicas, 0 for none; or a range such as 0-3, to scale with load.")
     ],
-    target: Annotated[int | None, typer.Option(min=1, help="With a range: requests in flight per replica.")] = None,
+    target: Annotated[int | None, option("With a range: requests in flight per replica.", min=1)] = None,
     quiet: Annotated[
-        float | None, typer.Option(min=1, help="With a range: seconds until replicas that are not needed stop.")
+        float | None, option("With a range: seconds until replicas that are not needed stop.", min=1)
     ] = None,
-    standby: Annotated[int | None, typer.Option(min=0, help="With a range: replicas beyond those needed.")] = None,
-    fixed: Annotated[bool, typer.Option("--fixed", help="Remove the range; keep this number at any load.")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until exactly that many are ready.")] = True,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    standby: Annotated[int | None, option("With a range: replicas beyond those needed.", min=0)] = None,
+    fixed: Annotated[bool, option("Remove the range; keep this number at any load.", "--fixed")] = False,
+    wait: Annotated[bool, option("Wait until exactly that many are ready.", "--wait/--no-wait")] = True,
+    timeout: Annotated[float, option("Seconds to wait.", min=0.1)] = 120.0,
+    session: Session,
 ) -> None:
-    """Set the number of replicas of a served model, or scale it with load.
+    """Set the replicas of a served model, or scale it with load.
 
     \b
     Example:
@@ -59,23 +53,21 @@ def scale(
         _check_count(replicas, given)
         count = int(replicas)
         if fixed:
-            server = call(
-                data_dir,
+            server = session.call(
                 lambda plane: plane.autoscale(name, None, replicas=count, wait=wait, timeout=timeout),
-                namespace,
             )
         else:
-            server = call(data_dir, lambda plane: plane.scale(name, count, wait=wait, timeout=timeout), namespace)
+            server = session.call(lambda plane: plane.scale(name, count, wait=wait, timeout=timeout))
         what = "1 replica" if count == 1 else f"{count} replicas"
         text = f"{server} has {what}" if wait else f"{server} is scaling to {what}"
-        output.write_outcome({"server": server, "replicas": count, "ready": wait}, form, text)
+        session.write_outcome({"server": server, "replicas": count, "ready": wait}, text)
         return
     if fixed:
         raise typer.BadParameter("--fixed needs a number, not a range")
     limits: dict[str, Any] = {"minReplicas": int(found[1]), "maxReplicas": int(found[2]), **given}
-    server = call(data_dir, lambda plane: plane.autoscale(name, limits, wait=wait, timeout=timeout), namespace)
+    server = session.call(lambda plane: plane.autoscale(name, limits, wait=wait, timeout=timeout))
     text = f"{server} has {found[1]} to {found[2]} replicas, depending on load"
-    output.write_outcome({"server": server, "autoScale": limits, "ready": wait}, form, text)
+    session.write_outcome({"server": server, "autoScale": limits, "ready": wait}, text)
 
 
 def _check_count(replicas: str, given: dict[str, Any]) -> None:

@@ -16,15 +16,12 @@ from mizzen.cli.models.upload_progress import UploadProgress
 from mizzen.cli.object_arguments import (
     Labels,
     ModelArgument,
-    NoRequirements,
-    PythonOption,
-    RequirementOption,
-    RequirementsFile,
+    PackageOptions,
     VersionArgument,
 )
 from mizzen.cli.objects.describe import describe_lines
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
@@ -34,10 +31,7 @@ _OPTIONS: Final = {"downloadURL": "--url", "sha256sum": "--sha256", "git.repo": 
 _FIELDS: Final = re.compile("|".join(map(re.escape, _OPTIONS)))
 
 version = Group(
-    name="version",
-    help="Versions of a model: add, list, describe, trust, delete.\n\n"
-    "\b\nExample:\n  mizzen version add iris model.joblib",
-    no_args_is_help=True,
+    "version", "Versions of a model: add, list, describe, trust, delete.", "mizzen version add iris model.joblib"
 )
 
 
@@ -45,29 +39,22 @@ version = Group(
 def add_version(
     *,
     model_name: ModelArgument,
-    path: Annotated[Path | None, typer.Argument(metavar="PATH", help="File, folder or archive.")] = None,
-    number: Annotated[str | None, typer.Option("--version", help="Number or name [default: the next number].")] = None,
-    git: Annotated[
-        str | None, typer.Option("--git", metavar="REPO", help="Git repository to fetch instead of PATH.")
-    ] = None,
-    ref: Annotated[str, typer.Option("--ref", help="Branch, tag or commit of the repository.")] = "HEAD",
-    url: Annotated[str | None, typer.Option("--url", help="http(s) URL to fetch instead of PATH.")] = None,
-    sha256: Annotated[str | None, typer.Option("--sha256", help="SHA-256 of the file at the URL.")] = None,
-    framework: Annotated[str | None, typer.Option(help="Framework [default: the model's, or detected].")] = None,
-    entrypoint: Annotated[str | None, typer.Option(help="Object or file to load: module:object, or a file.")] = None,
+    path: Annotated[Path | None, argument("PATH", "File, folder or archive.")] = None,
+    number: Annotated[str | None, option("Number or name [default: the next number].", "--version")] = None,
+    git: Annotated[str | None, option("Git repository to fetch instead of PATH.", metavar="REPO")] = None,
+    ref: Annotated[str, option("Branch, tag or commit of the repository.")] = "HEAD",
+    url: Annotated[str | None, option("http(s) URL to fetch instead of PATH.")] = None,
+    sha256: Annotated[str | None, option("SHA-256 of the file at the URL.")] = None,
+    framework: Annotated[str | None, option("Framework [default: the model's, or detected].")] = None,
+    entrypoint: Annotated[str | None, option("Object or file to load: module:object, or a file.")] = None,
     training: Annotated[
-        bool, typer.Option("--training", help="Register training code, whose model file does not exist yet.")
+        bool, option("Register training code, whose model file does not exist yet.", "--training")
     ] = False,
-    requirements: RequirementsFile = None,
-    requirement: RequirementOption = None,
-    no_requirements: NoRequirements = False,
-    python: PythonOption = None,
+    packages: PackageOptions,
     labels: Labels = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
-    """Register a version of a model: code and files, which never change. This does not serve it.
+    """Register a version of a model. Its code and files never change. This does not serve it.
 
     \b
     Example:
@@ -77,7 +64,7 @@ def add_version(
     """
     source = _parse_source(path, git, ref, url, sha256)
     pairs = object_arguments.parse_pairs(labels or [], "--label")
-    required = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
+    options = packages.keywords()
     sending = UploadProgress(model_name, source)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
@@ -90,8 +77,7 @@ def add_version(
                     version=number,
                     framework=framework,
                     entrypoint=entrypoint,
-                    requirements=required,
-                    python=python,
+                    **options,
                     labels=pairs or None,
                     training=training,
                     progress=sending.tell,
@@ -104,39 +90,28 @@ def add_version(
             except (errors.Invalid, errors.AlreadyExists) as error:
                 raise _translate_fields(error) from error
 
-    with interrupts.report_interrupt(lambda: call(data_dir, sending.summary, namespace)):
-        added = call(data_dir, work, namespace)
+    with interrupts.report_interrupt(lambda: session.call(sending.summary)):
+        added = session.call(work)
     done = "registered" if added["created"] else "was already registered"
-    output.write_outcome(added, form, f"version {added['version']} of {model_name} {done}")
+    session.write_outcome(added, f"version {added['version']} of {model_name} {done}")
 
 
 @version.command("list")
-def list_versions(
-    model_name: ModelArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def list_versions(model_name: ModelArgument, session: Session) -> None:
     """List the versions of a model.
 
     \b
     Example:
       mizzen version list iris
     """
-    items = call(data_dir, lambda plane: plane.list_versions(model_name), namespace)
+    items = session.call(lambda plane: plane.list_versions(model_name))
     titles = ("VERSION", "CURRENT", "FRAMEWORK", "FILES", "SIZE", "BY", "AGE")
-    output.write_rows(items, titles, map(_version_row, items), f"{model_name} has no versions", form)
+    session.write_rows(items, titles, map(_version_row, items), f"{model_name} has no versions")
 
 
 @version.command("describe")
-def describe_version(
-    model_name: ModelArgument,
-    number: VersionArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
-    """Show a version: its files, their source, and whether it can be served.
+def describe_version(model_name: ModelArgument, number: VersionArgument, session: Session) -> None:
+    """Show a version: its files, source and state.
 
     \b
     Example:
@@ -147,47 +122,36 @@ def describe_version(
         described = await plane.describe_version(model_name, number)
         return described, await plane.get("modelversions", str(described["name"]))
 
-    described, resource = call(data_dir, work, namespace)
+    described, resource = session.call(work)
     halves = " and ".join(half for half in ("code", "data") if described["changed"][half])
     changed = f"Since the version before: {halves or 'no file'} changed"
-    output.write_lines(described, form, (*describe_lines(resource, []), changed))
+    session.write_lines(described, (*describe_lines(resource, []), changed))
 
 
 @version.command("trust")
-def trust_version(
-    model_name: ModelArgument,
-    number: VersionArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
-    """Trust a version that another user added: its code and pickles may run. Requires admin on the model.
+def trust_version(model_name: ModelArgument, number: VersionArgument, session: Session) -> None:
+    """Trust a version that another user added. Its code and pickles may then run. Requires admin on the model.
 
     \b
     Example:
       mizzen version trust iris 2
     """
-    trusted = call(data_dir, lambda plane: plane.trust_version(model_name, number), namespace)
-    output.write_outcome(trusted, form, f"version {number} of {model_name} is trusted")
+    trusted = session.call(lambda plane: plane.trust_version(model_name, number))
+    session.write_outcome(trusted, f"version {number} of {model_name} is trusted")
 
 
 @version.command("delete")
-def delete_version(
-    model_name: ModelArgument,
-    number: VersionArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def delete_version(model_name: ModelArgument, number: VersionArgument, session: Session) -> None:
     """Delete a version that is not served, current or aliased. Its number is never reused.
 
     \b
     Example:
       mizzen version delete iris 1
     """
-    call(data_dir, lambda plane: plane.delete_version(model_name, number), namespace)
-    output.write_outcome(
-        {"model": model_name, "version": number, "deleted": True}, form, f"version {number} of {model_name} deleted"
+    session.call(lambda plane: plane.delete_version(model_name, number))
+    session.write_outcome(
+        {"model": model_name, "version": number, "deleted": True},
+        f"version {number} of {model_name} deleted",
     )
 
 

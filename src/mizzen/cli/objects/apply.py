@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mizzen import errors
 from mizzen.cli import output
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.output import Format, Printer
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.manifests.lint import Checked
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from mizzen.sdk.operations.compare import Comparison, FileChange
 
 Files = Annotated[
-    list[str],
-    typer.Option(
-        "--file", "-f", metavar="FILE|DIR|-", help="YAML or JSON file, or a folder; '-' is stdin. Repeatable."
-    ),
+    list[str], option("YAML or JSON file, or a folder; '-' is stdin. Repeatable.", "--file", "-f", metavar="FILE|DIR|-")
 ]
 
 
@@ -38,14 +35,10 @@ class LintTarget(StrEnum):
 def apply(
     *,
     files: Files,
-    wait: Annotated[
-        bool, typer.Option("--wait/--no-wait", help="Wait until all are accepted and servers ready.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change; write nothing.")] = False,
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait.")] = 120.0,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    wait: Annotated[bool, option("Wait until all are accepted and servers ready.", "--wait/--no-wait")] = False,
+    dry_run: Annotated[bool, option("Only show what would change; write nothing.", "--dry-run")] = False,
+    timeout: Annotated[float, option("Seconds to wait.", min=0.1)] = 120.0,
+    session: Session,
 ) -> None:
     """Create or update the objects in files. All are checked first: if one is invalid, none is applied.
 
@@ -64,11 +57,11 @@ def apply(
 
     def tell(applied: Applied) -> None:
         items.append(applied)
-        if form is Format.TABLE and applied.outcome in ("created", "configured", "unchanged"):
+        if session.form is Format.TABLE and applied.outcome in ("created", "configured", "unchanged"):
             output.write(f"{applied}{' (dry run)' if dry_run else ''}")
 
     async def work(plane: AsyncPlane) -> None:
-        done = await operations_apply.apply(plane, documents, dry_run=dry_run, namespace=namespace, tell=tell)
+        done = await operations_apply.apply(plane, documents, dry_run=dry_run, namespace=session.namespace, tell=tell)
         if wait and not dry_run:
             for applied in done:
                 await plane.wait(
@@ -76,17 +69,18 @@ def apply(
                 )
 
     try:
-        call(data_dir, work, namespace)
+        session.call(work)
     finally:
         # After a failure, too: show what was applied and what was not.
-        if items and form is not Format.TABLE:
-            output.write_data({"items": [asdict(applied) for applied in items]}, form)
+        if items and session.form is not Format.TABLE:
+            session.write_data({"items": [asdict(applied) for applied in items]})
 
 
 def lint(
     files: Files,
-    home: Annotated[LintTarget, typer.Option("--for", help="Target environment to check for.")] = LintTarget.EMBEDDED,
-    form: Output = Format.TABLE,
+    home: Annotated[LintTarget, option("Target environment to check for.", "--for")] = LintTarget.EMBEDDED,
+    *,
+    printer: Printer,
 ) -> None:
     """Check files without a plane. Exits with 0 if all would be accepted, even with warnings.
 
@@ -99,24 +93,20 @@ def lint(
 
     checked = linting.lint(_read(files), linting.CAPABILITIES[home.value])
     lines = (line for one in checked for line in _check_lines(one))
-    output.write_lines({"items": [_to_data(one) for one in checked]}, form, lines)
+    printer.write_lines({"items": [_to_data(one) for one in checked]}, lines)
     if any(one.faults for one in checked):
         raise typer.Exit(1)
 
 
 def diff(
-    versions: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL:VERSION MODEL:VERSION", help="Two versions to compare.")
-    ] = None,
+    versions: Annotated[list[str] | None, argument("MODEL:VERSION MODEL:VERSION", "Two versions to compare.")] = None,
     files: Annotated[
-        list[str] | None,
-        typer.Option("--file", "-f", metavar="FILE|DIR|-", help="Files to compare with the live objects."),
+        list[str] | None, option("Files to compare with the live objects.", "--file", "-f", metavar="FILE|DIR|-")
     ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    *,
+    session: Session,
 ) -> None:
-    """Show what applying files would change, or how two versions differ.
+    """Show what applying files would change, or compare versions.
 
     Exits with 0 if nothing differs, 1 if something does, and 2 on an error.
 
@@ -129,10 +119,7 @@ def diff(
     if bool(files) == bool(versions) or (versions and len(versions) != 2):
         raise typer.BadParameter("give either -f FILE, or two versions such as iris:1 iris:2")
     try:
-        if files:
-            same = _diff_files(files, namespace, data_dir, form)
-        else:
-            same = _diff_versions(versions or [], namespace, data_dir, form)
+        same = _diff_files(files, session) if files else _diff_versions(versions or [], session)
     except errors.MizzenError as error:
         output.write_error(error)
         raise typer.Exit(2) from error
@@ -146,23 +133,23 @@ def _read(files: list[str]) -> list[Document]:
     return [document for file in files for document in reader.read(file)]
 
 
-def _diff_files(files: list[str], namespace: str | None, data_dir: Path | None, form: Format) -> bool:
+def _diff_files(files: list[str], session: Session) -> bool:
     from mizzen.sdk.operations import apply as operations_apply
 
     documents = _read(files)
-    text = call(data_dir, lambda plane: operations_apply.diff(plane, documents, namespace=namespace), namespace)
-    if form is not Format.TABLE:
-        output.write_data({"diff": text}, form)
+    text = session.call(lambda plane: operations_apply.diff(plane, documents, namespace=session.namespace))
+    if session.form is not Format.TABLE:
+        session.write_data({"diff": text})
     elif text:
         output.write(text, nl=False)
     return not text
 
 
-def _diff_versions(versions: list[str], namespace: str | None, data_dir: Path | None, form: Format) -> bool:
+def _diff_versions(versions: list[str], session: Session) -> bool:
     from mizzen.sdk.operations import compare
 
-    found = call(data_dir, lambda plane: compare.compare(plane, versions[0], versions[1]), namespace)
-    output.write_lines(asdict(found), form, _comparison_lines(found))
+    found = session.call(lambda plane: compare.compare(plane, versions[0], versions[1]))
+    session.write_lines(asdict(found), _comparison_lines(found))
     return found.equal
 
 

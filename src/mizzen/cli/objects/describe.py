@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mizzen import errors
 from mizzen.cli import object_arguments, output
 from mizzen.cli.object_arguments import ModelOrKindArgument, NameArgument
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.kinds.schema.kind_names import KindNames
@@ -20,14 +19,8 @@ _MAX_CHANGES: Final = 5
 _SHOWN_SEPARATELY: Final = frozenset({"conditions", "observedGeneration"})
 
 
-def describe(
-    kind: ModelOrKindArgument,
-    name: NameArgument = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
-    """Show one object: its spec, status, conditions and latest changes.
+def describe(kind: ModelOrKindArgument, name: NameArgument = None, *, session: Session) -> None:
+    """Show one object: spec, status, conditions, latest changes.
 
     \b
     Example:
@@ -36,9 +29,9 @@ def describe(
       mizzen describe mlgraph/experiment
     """
     found, named = object_arguments.parse_object_or_model(kind, name)
-    details = call(data_dir, lambda plane: fetch_details(plane, found, named), namespace)
+    details = session.call(lambda plane: fetch_details(plane, found, named))
     lines = describe_lines(details.resource, details.changes, details.model)
-    output.write_lines({**details.resource, "changes": details.changes}, form, lines)
+    session.write_lines({**details.resource, "changes": details.changes}, lines)
 
 
 @dataclass(frozen=True, slots=True)

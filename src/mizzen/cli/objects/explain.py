@@ -6,19 +6,14 @@ import json
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-import typer
-
-from mizzen.cli import completions, output
-from mizzen.cli.output import Format
-from mizzen.cli.session import Output
+from mizzen.cli import completions
+from mizzen.cli.output import Printer
+from mizzen.cli.parameters import argument
 
 
 def explain(
-    path: Annotated[
-        str,
-        typer.Argument(metavar="KIND[.FIELD…]", help="Kind, or a field of it.", autocompletion=completions.fields),
-    ],
-    form: Output = Format.TABLE,
+    path: Annotated[str, argument("KIND[.FIELD…]", "Kind, or a field of it.", completions.fields)],
+    printer: Printer,
 ) -> None:
     """Describe a kind and its fields, or one field.
 
@@ -31,7 +26,7 @@ def explain(
     from mizzen.kinds.schema import explain as schema_explain
 
     found = schema_explain.explain(path)
-    output.write_lines(found, form, _lines(found))
+    printer.write_lines(found, _lines(found))
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

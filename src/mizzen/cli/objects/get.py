@@ -6,6 +6,7 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +18,9 @@ from mizzen.cli.object_arguments import KindArgument, NamesArgument
 from mizzen.cli.objects import watch as objects_watch
 from mizzen.cli.objects.columns import Columns
 from mizzen.cli.output import Format, ListFormat
+from mizzen.cli.parameters import argument, option
 from mizzen.cli.plane import log_tail
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import PlaneConnection, Session
 
 if TYPE_CHECKING:
     from mizzen.kinds.schema.kind_names import KindNames
@@ -34,19 +36,16 @@ def get(
     kind: KindArgument,
     names: NamesArgument = None,
     *,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Keep printing changes until Ctrl-C.")] = False,
+    watch: Annotated[bool, option("Keep printing changes until Ctrl-C.", "--watch", "-w")] = False,
     selector: Annotated[
-        str | None,
-        typer.Option("--selector", "-l", metavar="LABELS", help="Labels: team=a, 'stage in (dev, prod)', !old, …"),
+        str | None, option("Labels: team=a, 'stage in (dev, prod)', !old, …", "--selector", "-l", metavar="LABELS")
     ] = None,
     field_selector: Annotated[
-        str | None,
-        typer.Option("--field-selector", metavar="FIELDS", help="Fields: spec.modelName=iris, metadata.name=x."),
+        str | None, option("Fields: spec.modelName=iris, metadata.name=x.", metavar="FIELDS")
     ] = None,
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Show all namespaces.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Annotated[ListFormat, typer.Option("--output", "-o", help="Output format.")] = ListFormat.TABLE,
+    everywhere: Annotated[bool, option("Show all namespaces.", "--all-namespaces", "-A")] = False,
+    connection: PlaneConnection,
+    form: Annotated[ListFormat, option("Output format.", "--output", "-o")] = ListFormat.TABLE,
 ) -> None:
     """Show objects of a kind.
 
@@ -56,30 +55,31 @@ def get(
       mizzen get inferencemodel/iris-1 -o yaml
       mizzen get modelversions -l team=vision --all-namespaces
     """
-    asked = object_arguments.parse_kinds(kind, names or [])
-    if asked[0][1] and (selector or field_selector or everywhere):
+    targets = object_arguments.parse_kinds(kind, names or [])
+    if targets[0][1] and (selector or field_selector or everywhere):
         raise typer.BadParameter("names cannot be combined with selectors or --all-namespaces")
-    where = "*" if everywhere else namespace
+    if everywhere:
+        connection = replace(connection, namespace="*")
     if watch:
-        if len(asked) > 1:
+        if len(targets) > 1:
             raise typer.BadParameter("can watch only one kind at a time", param_hint="'--watch'")
-        call(data_dir, lambda plane: objects_watch.watch(plane, *asked[0], selector, form), where)
+        connection.call(lambda plane: objects_watch.watch(plane, *targets[0], selector, form))
         return
 
     async def work(plane: AsyncPlane) -> list[tuple[KindNames, dict[str, Any]]]:
         found = []
-        for one, named in asked:
+        for one, named in targets:
             if named:
                 found += [(one, await plane.get(one.plural, name)) for name in named]
             else:
                 found.append((one, await plane.list(one.plural, labels=selector, fields=field_selector)))
         return found
 
-    found = call(data_dir, work, where)
+    found = connection.call(work)
     if form in (ListFormat.JSON, ListFormat.YAML):
         output.write_data(join_objects([whole for _, whole in found]), form)
         return
-    for index, (one, _) in enumerate(asked):
+    for index, (one, _) in enumerate(targets):
         if index and form is not ListFormat.NAME:
             output.write()
         items = [item for called, whole in found if called is one for item in whole.get("items", [whole])]
@@ -90,11 +90,9 @@ def delete(
     kind: KindArgument,
     names: NamesArgument = None,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until all its processes are gone.")] = True,
-    cascade: Annotated[bool, typer.Option("--cascade", help="For a model: stop its servers first.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    wait: Annotated[bool, option("Wait until all its processes are gone.", "--wait/--no-wait")] = True,
+    cascade: Annotated[bool, option("For a model: stop its servers first.", "--cascade")] = False,
+    session: Session,
 ) -> None:
     """Delete objects.
 
@@ -103,43 +101,44 @@ def delete(
       mizzen delete inferencemodel iris-1
       mizzen delete model/iris --cascade --no-wait
     """
-    asked = object_arguments.parse_kinds(kind, names or [])
-    for one, named in asked:
+    targets = object_arguments.parse_kinds(kind, names or [])
+    for one, named in targets:
         if not named:
-            raise typer.BadParameter(f"which {one.singular}? write {one.singular}/NAME")
+            raise typer.BadParameter(f"the name is missing; write {one.singular}/NAME")
         if cascade and one.name != "Model":
             raise typer.BadParameter(f"applies only to models, not to a {one.name}", param_hint="'--cascade'")
     done: list[dict[str, Any]] = []
 
     async def work(plane: AsyncPlane) -> None:
-        for one, name in [(one, name) for one, named in asked for name in named]:
+        for one, name in [(one, name) for one, named in targets for name in named]:
             await plane.remove(one.plural, name, cascade=cascade, wait=wait)
             done.append({"kind": one.name, "name": name, "deleted": True, "gone": wait})
-            if form is Format.TABLE:
+            if session.form is Format.TABLE:
                 output.write(f"{one.singular}/{name} {'is gone' if wait else 'deleted'}")
 
-    call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(done[0] if len(done) == 1 else {"items": done}, form)
+    session.call(work)
+    if session.form is not Format.TABLE:
+        session.write_data(done[0] if len(done) == 1 else {"items": done})
 
 
 def logs(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME",
-            help="InferenceModel such as iris-1, model, plane, gateway, supervisor or access.",
-            autocompletion=completions.logging_names,
+        argument(
+            "NAME",
+            "InferenceModel such as iris-1, model, plane, gateway, supervisor or access.",
+            completions.logging_names,
         ),
     ],
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until Ctrl-C.")] = False,
-    lines: Annotated[int | None, typer.Option("--tail", min=0, help="Only the last N lines.")] = None,
-    build: Annotated[bool, typer.Option("--build", help="Show the build log of its environment.")] = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
+    follow: Annotated[bool, option("Keep printing new lines until Ctrl-C.", "--follow", "-f")] = False,
+    lines: Annotated[int | None, option("Only the last N lines.", "--tail", min=0)] = None,
+    build: Annotated[bool, option("Show the build log of its environment.", "--build")] = False,
+    connection: PlaneConnection,
 ) -> None:
-    """Show the output of a served model or of a process of the plane, or the access log.
+    """Show the log of a served model or of the plane.
+
+    The plane has a log for each of its processes, and the access log of its gateways.
 
     \b
     Example:
@@ -149,8 +148,10 @@ def logs(
       mizzen logs access -f
     """
     if name == _ACCESS or _PROCESS.fullmatch(name):
-        _require_data_dir(name, data_dir)
-        files = _find_access_logs(data_dir) if name == _ACCESS else [_find_log_file(name, data_dir)]
+        _require_data_dir(name, connection.data_dir)
+        files = (
+            _find_access_logs(connection.data_dir) if name == _ACCESS else [_find_log_file(name, connection.data_dir)]
+        )
         for piece in log_tail.tail(files, lines, follow=follow):
             output.write(piece, nl=False, colors=True)
         return
@@ -167,7 +168,7 @@ def logs(
         async for piece in plane.logs(server, tail=lines, follow=follow, build=build):
             output.write(piece, nl=False, colors=True)
 
-    call(data_dir, work, namespace)
+    connection.call(work)
 
 
 def join_objects(found: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

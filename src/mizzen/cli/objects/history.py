@@ -13,7 +13,8 @@ from mizzen import errors
 from mizzen.cli import object_arguments, output, times
 from mizzen.cli.object_arguments import ObjectArgument
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import option
+from mizzen.cli.session import Session
 
 Entries = list[dict[str, Any]]
 MAX_SUMMARY = 60
@@ -24,18 +25,12 @@ def history(
     what: ObjectArgument,
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME",
-            callback=times.parse_option,
-            help="Show the object as of an ISO time, or 10m, 2h, 3d ago.",
-        ),
+        option("Show the object as of an ISO time, or 10m, 2h, 3d ago.", metavar="TIME", callback=times.parse_option),
     ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    *,
+    session: Session,
 ) -> None:
-    """Show who changed an object and when; for a model, include its versions and servers.
+    """Show who changed an object, when and how. For a model, this includes its versions and servers.
 
     \b
     Example:
@@ -47,16 +42,14 @@ def history(
     is_model = kind.name == "Model"
     if at is not None:
         if is_model:
-            found = call(data_dir, lambda plane: plane.as_of(name, at), namespace)
+            found = session.call(lambda plane: plane.as_of(name, at))
         else:
-            found = _require_spec_at(call(data_dir, lambda plane: plane.revisions(kind.name, name), namespace), at)
-        output.write_data(found, Format.YAML if form is Format.TABLE else form)
+            found = _require_spec_at(session.call(lambda plane: plane.revisions(kind.name, name)), at)
+        output.write_data(found, Format.YAML if session.form is Format.TABLE else session.form)
         return
-    entries = call(
-        data_dir, lambda plane: plane.history(name) if is_model else plane.revisions(kind.name, name), namespace
-    )
-    if form is not Format.TABLE:
-        output.write_data({"items": entries}, form)
+    entries = session.call(lambda plane: plane.history(name) if is_model else plane.revisions(kind.name, name))
+    if session.form is not Format.TABLE:
+        session.write_data({"items": entries})
         return
     keys = (*(("object",) if is_model else ()), "number", "time", "actor", "action")
     titles = ("REVISION" if key == "number" else key.upper() for key in keys)
@@ -76,19 +69,14 @@ def history(
 
 def rollback(
     what: ObjectArgument,
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="N", help="Version of a model, or revision number of another object."),
-    ] = None,
+    to: Annotated[str | None, option("Version of a model, or revision number of another object.", metavar="N")] = None,
     *,
     force: object_arguments.Force = False,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
-    """Roll back a model to the version that was current before, or another object to its previous spec.
+    """Roll back a model or another object. History is never erased.
 
-    History is never erased.
+    A model returns to the version that was current before, another object to its previous spec.
 
     \b
     Example:
@@ -98,18 +86,18 @@ def rollback(
     """
     kind, name = object_arguments.parse_model_or_object(what)
     if kind.name == "Model":
-        version = call(data_dir, lambda plane: plane.rollback(name, to, force=force), namespace)
+        version = session.call(lambda plane: plane.rollback(name, to, force=force))
         done: dict[str, Any] = {"kind": "Model", "name": name, "version": version}
         text = f"version {version} of {name} is current"
     else:
         if to is not None and not to.isdecimal():
             raise typer.BadParameter("must be a revision number", param_hint="'--to'")
         number = int(to) if to is not None else None
-        undone = call(data_dir, lambda plane: plane.restore(kind.name, name, number), namespace)
+        undone = session.call(lambda plane: plane.restore(kind.name, name, number))
         done = {"kind": kind.name, "name": name, "revision": undone.number, "changed": undone.changed}
         state = "has the spec of" if undone.changed else "already had the spec of"
         text = f"{kind.singular}/{name} {state} revision {undone.number}"
-    output.write_outcome(done, form, text)
+    session.write_outcome(done, text)
 
 
 def summarize_changes(entry: Mapping[str, Any]) -> str:

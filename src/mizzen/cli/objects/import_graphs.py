@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.objects.apply import Files
 from mizzen.cli.objects.get import join_objects
 from mizzen.cli.output import DataFormat
+from mizzen.cli.parameters import option
 
 
 def import_(
     files: Files,
-    form: Annotated[DataFormat, typer.Option("--output", "-o", help="Output format.")] = DataFormat.YAML,
+    form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,
 ) -> None:
-    """Convert KServe InferenceGraphs and SeldonDeployments to MLGraphs, without a plane.
+    """Convert InferenceGraphs and SeldonDeployments to MLGraphs. Needs no plane.
 
     Manifests go to stdout. Notes on differences, omissions and models to serve go to stderr. Exits with 0 if something
     was converted, with 1 if nothing was.

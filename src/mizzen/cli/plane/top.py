@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from mizzen.cli import output
 from mizzen.cli.output import Format
+from mizzen.cli.parameters import option
 from mizzen.cli.plane import live_screen
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -57,27 +56,26 @@ _FIELDS: Final = {
 
 
 def top(
-    once: Annotated[
-        bool, typer.Option("--once", help="Print one table and exit, as when stdout is not a terminal.")
-    ] = False,
-    sort: Annotated[Sort, typer.Option("--sort", help="Sort by name, or by a number, largest first.")] = Sort.NAME,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    once: Annotated[bool, option("Print one table and exit, as when stdout is not a terminal.", "--once")] = False,
+    sort: Annotated[Sort, option("Sort by name, or by a number, largest first.")] = Sort.NAME,
+    *,
+    session: Session,
 ) -> None:
-    """Show requests, errors, latency, queues, memory and CPU of served models. Press q or Ctrl-C to quit.
+    """Show the load and latency of served models, redrawn live.
+
+    The table has requests, errors, latency, queues, memory and CPU. Press q or Ctrl-C to quit.
 
     \b
     Example:
       mizzen top --sort requests
       mizzen top --once -o json
     """
-    if form is Format.TABLE and not once and sys.stdout.isatty():
-        call(data_dir, lambda plane: _show(plane, namespace, sort), patience=_PATIENCE)
+    if session.form is Format.TABLE and not once and sys.stdout.isatty():
+        session.call(lambda plane: _show(plane, session.namespace, sort), patience=_PATIENCE)
         return
-    usage = call(data_dir, lambda plane: plane.usage(namespace=namespace))
-    if form is not Format.TABLE:
-        output.write_data({**usage, "models": sort_models(usage["models"], sort)}, form)
+    usage = session.call(lambda plane: plane.usage(namespace=session.namespace))
+    if session.form is not Format.TABLE:
+        session.write_data({**usage, "models": sort_models(usage["models"], sort)})
         return
     for title, rows in build_tables(usage, sort):
         if title:

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Output
+from mizzen.cli.parameters import option
+from mizzen.cli.session import DataDir, PlaneSession
 
 if TYPE_CHECKING:
     from mizzen.sdk.connection.locate import PlaneAddress
@@ -25,29 +24,20 @@ _PROCESS_FIELDS: Final = ("key", "state", "pid", "restarts", "message")
 
 def up(
     *,
-    host: Annotated[str | None, typer.Option(help="Address to listen on [default: 127.0.0.1].")] = None,
-    port: Annotated[int | None, typer.Option(help="Control API port; 0 picks a free one [default: 8470].")] = None,
-    inference_port: Annotated[
-        int | None, typer.Option(help="Inference API port; 0 picks a free one [default: 8471].")
-    ] = None,
-    grpc_port: Annotated[
-        int | None, typer.Option(help="Inference API port for gRPC; 0 picks a free one [default: 8472].")
-    ] = None,
-    tls_port: Annotated[
-        int | None, typer.Option(help="Control API port for TLS; 0 picks a free one [default: 8473].")
-    ] = None,
+    host: Annotated[str | None, option("Address to listen on [default: 127.0.0.1].")] = None,
+    port: Annotated[int | None, option("Control API port; 0 picks a free one [default: 8470].")] = None,
+    inference_port: Annotated[int | None, option("Inference API port; 0 picks a free one [default: 8471].")] = None,
+    grpc_port: Annotated[int | None, option("Inference API port for gRPC; 0 picks a free one [default: 8472].")] = None,
+    tls_port: Annotated[int | None, option("Control API port for TLS; 0 picks a free one [default: 8473].")] = None,
     inference_tls: Annotated[
-        bool, typer.Option("--inference-tls", help="Serve the inference API over TLS, with the CA in the data dir.")
+        bool, option("Serve the inference API over TLS, with the CA in the data dir.", "--inference-tls")
     ] = False,
-    gateways: Annotated[int | None, typer.Option(help="Number of gateway processes [default: 1].")] = None,
+    gateways: Annotated[int | None, option("Number of gateway processes [default: 1].")] = None,
     insecure: Annotated[
-        bool,
-        typer.Option("--insecure", help="Allow an address that others can reach, even without TLS; requires tokens."),
+        bool, option("Allow an address that others can reach, even without TLS; requires tokens.", "--insecure")
     ] = False,
-    demo: Annotated[bool, typer.Option("--demo", help="Train a small model and serve it as 'iris'.")] = False,
-    detach: Annotated[
-        bool, typer.Option("--detach", help="Return once the plane is ready; 'mizzen down' stops it.")
-    ] = False,
+    demo: Annotated[bool, option("Train a small model and serve it as 'iris'.", "--demo")] = False,
+    detach: Annotated[bool, option("Return once the plane is ready; 'mizzen down' stops it.", "--detach")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Start a plane, or show the one that is running.
@@ -62,10 +52,10 @@ def up(
     from mizzen.settings import Settings
 
     began = time.monotonic()
-    ports = {"port": port, "inference_port": inference_port, "grpc_port": grpc_port, "tls_port": tls_port}
-    flags: dict[str, Any] = {"host": host, **ports, "gateways": gateways}
-    flags |= {"insecure": True} if insecure else {}
-    flags |= {"inference_tls": True} if inference_tls else {}
+    flags = {
+        "host": host, "port": port, "inference_port": inference_port, "grpc_port": grpc_port, "tls_port": tls_port,
+        "gateways": gateways, "insecure": insecure or None, "inference_tls": inference_tls or None,
+    }  # fmt: skip
     settings = Settings.load(flags | {"data_dir": data_dir})
     foreground.run(settings, flags, demo=demo, detach=detach, began=began)
 
@@ -73,12 +63,11 @@ def up(
 def down(
     *,
     keep_training: Annotated[
-        bool, typer.Option("--keep-training", help="Leave training jobs running; the next 'mizzen up' takes them over.")
+        bool, option("Leave training jobs running; the next 'mizzen up' takes them over.", "--keep-training")
     ] = False,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: PlaneSession,
 ) -> None:
-    """Stop the plane and everything it runs, even if parts of it have died.
+    """Stop the plane and everything it runs. This works even if parts of it have died.
 
     Training jobs continue when the plane starts again. With --keep-training they keep running meanwhile; otherwise they
     resume from their last checkpoint.
@@ -91,16 +80,16 @@ def down(
     from mizzen.sdk.connection import locate, stop
     from mizzen.supervisor.data_dir import Home
 
-    folder = locate.data_dir_of(data_dir)
+    folder = locate.data_dir_of(session.data_dir)
     home = Home.of(folder)
     ended = stop.stop(home, keep_training=keep_training)
     left = stop.describe_processes(trains := stop.trains(home), trains) if keep_training else []
     text = f"stopped {', '.join(ended)}" if ended else f"no plane runs in {folder}"
     result = {"ended": ended, "left": left} if keep_training else {"ended": ended}
-    output.write_outcome(result, form, f"{text}; {left[0]} left running" if left else text)
+    session.write_outcome(result, f"{text}; {left[0]} left running" if left else text)
 
 
-def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
+def status(session: PlaneSession) -> None:
     """Show the addresses of the plane and the processes it runs.
 
     \b
@@ -111,9 +100,9 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
     from mizzen.supervisor import client
     from mizzen.supervisor.data_dir import Home
 
-    home = Home.of(locate.data_dir_of(data_dir))
+    home = Home.of(locate.data_dir_of(session.data_dir))
     with _mention_training(home):
-        place = locate.in_data_dir(locate.data_dir_of(data_dir))
+        place = locate.in_data_dir(locate.data_dir_of(session.data_dir))
     try:
         info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
@@ -133,8 +122,8 @@ def status(data_dir: DataDir = None, form: Output = Format.TABLE) -> None:
             for process in processes
         ],
     }
-    if form is not Format.TABLE:
-        output.write_data(found, form)
+    if session.form is not Format.TABLE:
+        session.write_data(found)
         return
     if found["disk"]["level"] != "enough":
         output.warn(f"the disk of the data dir: {found['disk']['message']}")

@@ -10,22 +10,21 @@ import typer
 
 from mizzen.cli import completions, output
 from mizzen.cli.help_format import Group, PassthroughCommand
-from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import PlaneConnection, Session
 from mizzen.cli.training.start import start
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
 train = Group(
-    name="train",
-    help="Training: start, list, show, logs, checkpoints, stop, suspend, resume.\n\n"
-    "\b\nExample:\n  mizzen train start iris --code examples/training/iris --serve",
-    no_args_is_help=True,
+    "train",
+    "Training jobs: start, list, show, logs, stop and others.",
+    "mizzen train start iris --code examples/training/iris --serve",
 )
 train.command("start", cls=PassthroughCommand)(start)
 
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job set.", autocompletion=completions.jobs)]
+JobArgument = Annotated[str, argument("JOB", "Id of the job set.", completions.jobs)]
 
 
 class StateFilter(StrEnum):
@@ -38,17 +37,12 @@ class StateFilter(StrEnum):
 @train.command("list")
 def list_jobs(
     *,
-    model: Annotated[
-        str | None,
-        typer.Argument(metavar="MODEL", help="Only jobs of this model.", autocompletion=completions.models),
-    ] = None,
-    version: Annotated[str | None, typer.Option(help="Only jobs of this version.")] = None,
+    model: Annotated[str | None, argument("MODEL", "Only jobs of this model.", completions.models)] = None,
+    version: Annotated[str | None, option("Only jobs of this version.")] = None,
     state: Annotated[
-        StateFilter, typer.Option(help="State of the jobs to list; ongoing includes waiting ones.")
+        StateFilter, option("State of the jobs to list; ongoing includes waiting ones.")
     ] = StateFilter.ONGOING,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    session: Session,
 ) -> None:
     """List job sets, newest first.
 
@@ -59,22 +53,17 @@ def list_jobs(
     """
     if version is not None and model is None:
         raise typer.BadParameter("--version needs MODEL")
-    items = call(data_dir, lambda plane: plane.jobs(model, version, state=state.value), namespace)
+    items = session.call(lambda plane: plane.jobs(model, version, state=state.value))
     from mizzen.cli.training import views
 
     ongoing = "no job is running or waiting; --state all also lists jobs that have ended"
     nothing = ongoing if state is StateFilter.ONGOING else "no jobs"
-    output.write_rows(items, views.TITLES, views.job_rows(items), nothing, form)
+    session.write_rows(items, views.TITLES, views.job_rows(items), nothing)
 
 
 @train.command("show")
-def show(
-    job: JobArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
-    """Show a job set: its progress, replicas and checkpoints, and the servers of those.
+def show(job: JobArgument, session: Session) -> None:
+    """Show a job set: its progress, replicas and checkpoints.
 
     \b
     Example:
@@ -85,22 +74,21 @@ def show(
         ref = await plane.find_job(job)
         return await plane.job(ref), await plane.checkpoints(ref)
 
-    found, checkpoints = call(data_dir, work, namespace)
+    found, checkpoints = session.call(work)
     from mizzen.cli.training import views
 
-    output.write_lines(found, form, views.describe_job(found, checkpoints))
+    session.write_lines(found, views.describe_job(found, checkpoints))
 
 
 @train.command("logs")
 def logs(
     job: JobArgument,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines until the job ends.")] = False,
-    tail: Annotated[int | None, typer.Option(min=0, help="Only the last N lines.")] = None,
-    since: Annotated[str | None, typer.Option(help="Only lines since a time, or since 10m ago.")] = None,
-    replica: Annotated[str | None, typer.Option(help="Only this replica, such as worker-0.")] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
+    follow: Annotated[bool, option("Keep printing new lines until the job ends.", "--follow", "-f")] = False,
+    tail: Annotated[int | None, option("Only the last N lines.", min=0)] = None,
+    since: Annotated[str | None, option("Only lines since a time, or since 10m ago.")] = None,
+    replica: Annotated[str | None, option("Only this replica, such as worker-0.")] = None,
+    connection: PlaneConnection,
 ) -> None:
     """Show the output of the replicas of a job set, in time order.
 
@@ -114,28 +102,21 @@ def logs(
         async for piece in plane.job_logs(job, follow=follow, tail=tail, since=since, replica=replica):
             output.write(piece, nl=False, colors=True)
 
-    call(data_dir, work, namespace)
+    connection.call(work)
 
 
 @train.command("checkpoints")
 def checkpoints(
     job: JobArgument,
     *,
-    get: Annotated[
-        str | None, typer.Option("--get", metavar="ID", help="Download the files of this checkpoint.")
-    ] = None,
+    get: Annotated[str | None, option("Download the files of this checkpoint.", metavar="ID")] = None,
     trust: Annotated[
-        str | None,
-        typer.Option("--trust", metavar="ID", help="Trust this checkpoint: it may be served, even if it is a pickle."),
+        str | None, option("Trust this checkpoint: it may be served, even if it is a pickle.", metavar="ID")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--to", metavar="DIR", help="Folder to download to [default: the id].")
-    ] = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    to: Annotated[Path | None, option("Folder to download to [default: the id].", metavar="DIR")] = None,
+    session: Session,
 ) -> None:
-    """List the checkpoints of a job set, newest first; or download or trust one of them.
+    """List the checkpoints of a job set, or download or trust one. The list begins with the newest.
 
     \b
     Example:
@@ -146,30 +127,28 @@ def checkpoints(
     if get is not None and trust is not None:
         raise typer.BadParameter("--get and --trust cannot be combined: run one after the other")
     if trust is not None and to is None:
-        trusted = call(data_dir, lambda plane: plane.trust_checkpoint(job, trust), namespace)
-        output.write_outcome(trusted, form, f"{trust} is trusted: its contents may run")
+        trusted = session.call(lambda plane: plane.trust_checkpoint(job, trust))
+        session.write_outcome(trusted, f"{trust} is trusted: its contents may run")
         return
     if get is not None:
-        folder = call(data_dir, lambda plane: plane.fetch_checkpoint(job, get, to or Path(get)), namespace)
-        output.write_outcome({"checkpoint_id": get, "folder": str(folder)}, form, f"{get} is in {folder}")
+        folder = session.call(lambda plane: plane.fetch_checkpoint(job, get, to or Path(get)))
+        session.write_outcome({"checkpoint_id": get, "folder": str(folder)}, f"{get} is in {folder}")
         return
     if to is not None:
         raise typer.BadParameter("--to needs --get ID")
-    items = call(data_dir, lambda plane: plane.checkpoints(job), namespace)
+    items = session.call(lambda plane: plane.checkpoints(job))
     from mizzen.cli.training import views
 
     nothing = f"{job} has no checkpoints: none was saved yet, or they were removed"
-    output.write_rows(items, views.CHECKPOINT_TITLES, views.checkpoint_rows(items), nothing, form)
+    session.write_rows(items, views.CHECKPOINT_TITLES, views.checkpoint_rows(items), nothing)
 
 
 @train.command("stop")
 def stop(
     job: JobArgument,
     *,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until its processes have ended.")] = True,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    wait: Annotated[bool, option("Wait until its processes have ended.", "--wait/--no-wait")] = True,
+    session: Session,
 ) -> None:
     """Stop a job set. Its logs and checkpoints are kept.
 
@@ -177,42 +156,32 @@ def stop(
     Example:
       mizzen train stop iris-1-x7k2p
     """
-    ended = call(data_dir, lambda plane: plane.stop_job(job, wait=wait), namespace)
-    output.write_outcome(ended, form, f"{job} {_stop_text(ended)}")
+    ended = session.call(lambda plane: plane.stop_job(job, wait=wait))
+    session.write_outcome(ended, f"{job} {_stop_text(ended)}")
 
 
 @train.command("suspend")
-def suspend(
-    job: JobArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def suspend(job: JobArgument, session: Session) -> None:
     """Stop the processes of a job set until it is resumed. Its deadline is paused meanwhile.
 
     \b
     Example:
       mizzen train suspend iris-1-x7k2p
     """
-    suspended = call(data_dir, lambda plane: plane.suspend_job(job), namespace)
-    output.write_outcome(suspended, form, f"{job} is suspended; 'mizzen train resume {job}' resumes it")
+    suspended = session.call(lambda plane: plane.suspend_job(job))
+    session.write_outcome(suspended, f"{job} is suspended; 'mizzen train resume {job}' resumes it")
 
 
 @train.command("resume")
-def resume(
-    job: JobArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def resume(job: JobArgument, session: Session) -> None:
     """Resume a suspended job set from its last checkpoint.
 
     \b
     Example:
       mizzen train resume iris-1-x7k2p
     """
-    resumed = call(data_dir, lambda plane: plane.resume_job(job), namespace)
-    output.write_outcome(resumed, form, f"{job} is resumed; 'mizzen train logs {job} -f' follows it")
+    resumed = session.call(lambda plane: plane.resume_job(job))
+    session.write_outcome(resumed, f"{job} is resumed; 'mizzen train logs {job} -f' follows it")
 
 
 def _stop_text(job: dict[str, Any]) -> str:

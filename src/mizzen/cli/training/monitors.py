@@ -5,36 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mizzen import errors
 from mizzen.cli import output
 from mizzen.cli.help_format import Group
 from mizzen.cli.object_arguments import ModelArgument
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import option
+from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
 
-monitor = Group(
-    name="monitor",
-    help="Monitoring tools of models: start, open, show, stop.\n\n\b\nExample:\n  mizzen monitor start iris",
-    no_args_is_help=True,
-)
+monitor = Group("monitor", "Monitoring tools of models: start, open, show, stop.", "mizzen monitor start iris")
 
 
 @monitor.command("start")
 def start(
     *,
     model: ModelArgument,
-    tool: Annotated[str | None, typer.Option(help="Tool: tensorboard or scalars [default: by framework].")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it answers.")] = True,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    tool: Annotated[str | None, option("Tool: tensorboard or scalars [default: by framework].")] = None,
+    wait: Annotated[bool, option("Wait until it answers.", "--wait/--no-wait")] = True,
+    session: Session,
 ) -> None:
-    """Start a model's monitor, TensorBoard or a built-in viewer, over all its versions and jobs. Each model has one.
+    """Start a model's monitor: TensorBoard, or a built-in viewer.
+
+    Each model has one monitor, over all its versions and jobs.
 
     \b
     Example:
@@ -46,9 +41,9 @@ def start(
         begun = await plane.start_monitor(model, tool)
         return await plane.wait_monitor(model) if wait else begun
 
-    seen = call(data_dir, work, namespace)
-    output.write_outcome(seen, form, _status_text(model, seen))
-    if form is Format.TABLE:
+    seen = session.call(work)
+    session.write_outcome(seen, _status_text(model, seen))
+    if session.form is Format.TABLE:
         output.note(f"'mizzen monitor open {model}' opens it in a browser")
 
 
@@ -56,14 +51,10 @@ def start(
 def open_(
     *,
     model: ModelArgument,
-    browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open a browser, or only print the URL.")
-    ] = True,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    browser: Annotated[bool, option("Open a browser, or only print the URL.", "--browser/--no-browser")] = True,
+    session: Session,
 ) -> None:
-    """Open the monitor of a model in a browser, with a URL that works once and for one minute.
+    """Open the monitor of a model in a browser. The URL works once and for one minute.
 
     \b
     Example:
@@ -78,8 +69,8 @@ def open_(
             raise _with_start_hint(model, error) from error
         return await plane.monitor_ticket(model)
 
-    url = call(data_dir, work, namespace)
-    output.write_outcome({"url": url}, form, url)
+    url = session.call(work)
+    session.write_outcome({"url": url}, url)
     if browser:
         import webbrowser
 
@@ -88,12 +79,7 @@ def open_(
 
 
 @monitor.command("show")
-def show(
-    model: ModelArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def show(model: ModelArgument, session: Session) -> None:
     """Show the monitor of a model: its tool and its URL.
 
     \b
@@ -107,25 +93,20 @@ def show(
         except errors.NotFound as error:
             raise _with_start_hint(model, error) from error
 
-    seen = call(data_dir, work, namespace)
-    output.write_outcome(seen, form, _status_text(model, seen))
+    seen = session.call(work)
+    session.write_outcome(seen, _status_text(model, seen))
 
 
 @monitor.command("stop")
-def stop(
-    model: ModelArgument,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
-) -> None:
+def stop(model: ModelArgument, session: Session) -> None:
     """Stop the monitor of a model. Logged data is kept.
 
     \b
     Example:
       mizzen monitor stop iris
     """
-    call(data_dir, lambda plane: plane.stop_monitor(model), namespace)
-    output.write_outcome({"model": model, "stopped": True}, form, f"the monitor of {model} is stopped")
+    session.call(lambda plane: plane.stop_monitor(model))
+    session.write_outcome({"model": model, "stopped": True}, f"the monitor of {model} is stopped")
 
 
 def _status_text(model: str, seen: Mapping[str, Any]) -> str:

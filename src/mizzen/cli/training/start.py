@@ -2,73 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
 from mizzen import errors
-from mizzen.cli import completions, interrupts, object_arguments, output
-from mizzen.cli.models.deploy import Steps, read_data
-from mizzen.cli.object_arguments import ModelArgument, NoRequirements, PythonOption, RequirementOption, RequirementsFile
+from mizzen.cli import completions, interrupts, output
+from mizzen.cli.models.deploy import Steps
+from mizzen.cli.object_arguments import ModelArgument, PackageOptions
 from mizzen.cli.output import Format
-from mizzen.cli.session import DataDir, Namespace, Output, call
+from mizzen.cli.parameters import argument, option
+from mizzen.cli.session import Session
+from mizzen.cli.training.job_options import InputOptions, ResourceOptions
 
 if TYPE_CHECKING:
     from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
-
-_REPLICA_TYPES: Final = {name.lower(): name for name in ("Chief", "Master", "Worker", "PS", "Evaluator")}
-_COUNT: Final = re.compile(r"\d{1,4}")
-
+    from mizzen.sdk.keywords import LoadKeywords
 
 VersionArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="VERSION",
-        help="Version whose code to run [default: the newest].",
-        autocompletion=completions.versions,
-    ),
-]
-CommandArgument = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="-- COMMAND…", help="Command to run [default: python train.py].", show_default=False),
-]
-Code = Annotated[
-    Path | None,
-    typer.Option(metavar="PATH", help="Code to register as a new version first; creates the model if needed."),
-]
-Framework = Annotated[str | None, typer.Option(help="Framework of the code, if its files do not show it.")]
-Param = Annotated[
-    list[str] | None, typer.Option("--param", "-p", metavar="KEY=VALUE", help="Hyperparameter; repeatable.")
-]
-Params = Annotated[str | None, typer.Option(metavar="JSON|@FILE", help="Hyperparameters as a JSON object.")]
-Dataset = Annotated[
-    str | None, typer.Option(metavar="PATH|URL|s3://BUCKET/PREFIX", help="Dataset to fetch before the command starts.")
-]
-Sha256 = Annotated[str | None, typer.Option("--sha256", help="SHA-256 of the file at the dataset's URL.")]
-Secret = Annotated[str | None, typer.Option(help="Secret with the keys of the dataset's bucket.")]
-Replicas = Annotated[
-    str | None, typer.Option(metavar="N|TYPE=N,…", help="Number of workers, or by type: chief=1,worker=2,ps=1.")
-]
-Cpu = Annotated[str | None, typer.Option(help="CPU cores per replica: 2, 500m.")]
-Memory = Annotated[str | None, typer.Option(help="Memory per replica: 4Gi.")]
-Gpu = Annotated[float | None, typer.Option(help="GPUs per replica, or a fraction of one.")]
-Priority = Annotated[int | None, typer.Option(help="Priority: higher ones start first if not all can.")]
-Restart = Annotated[
-    str | None,
-    typer.Option(metavar="POLICY", help="Restart policy: Never, OnFailure, Always, ExitCode [default: Never]."),
-]
-Deadline = Annotated[str | None, typer.Option(metavar="TIME", help="Maximum run time, after which it fails: 2h.")]
-Keep = Annotated[int | None, typer.Option(min=1, help="Number of checkpoints to keep.")]
-Env = Annotated[list[str] | None, typer.Option("--env", metavar="KEY=VALUE", help="Environment variable; repeatable.")]
-Serve = Annotated[bool, typer.Option("--serve", help="If it succeeds, serve its last checkpoint.")]
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until training ends.")]
-Follow = Annotated[
-    bool | None,
-    typer.Option("--follow/--quiet", help="While waiting, print the log, or nothing [default: progress]."),
+    str | None, argument("VERSION", "Version whose code to run [default: the newest].", completions.versions)
 ]
 
 
@@ -76,33 +30,23 @@ def start(
     *,
     model: ModelArgument,
     version: VersionArgument = None,
-    command: CommandArgument = None,
-    code: Code = None,
-    framework: Framework = None,
-    requirements: RequirementsFile = None,
-    requirement: RequirementOption = None,
-    no_requirements: NoRequirements = False,
-    python: PythonOption = None,
-    param: Param = None,
-    params: Params = None,
-    dataset: Dataset = None,
-    sha256: Sha256 = None,
-    secret: Secret = None,
-    replicas: Replicas = None,
-    cpu: Cpu = None,
-    memory: Memory = None,
-    gpu: Gpu = None,
-    priority: Priority = None,
-    restart: Restart = None,
-    deadline: Deadline = None,
-    keep: Keep = None,
-    env: Env = None,
-    serve: Serve = False,
-    wait: Wait = True,
-    follow: Follow = None,
-    namespace: Namespace = None,
-    data_dir: DataDir = None,
-    form: Output = Format.TABLE,
+    command: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="-- COMMAND…", help="Command to run [default: python train.py].", show_default=False),
+    ] = None,
+    code: Annotated[
+        Path | None, option("Code to register as a new version first; creates the model if needed.", metavar="PATH")
+    ] = None,
+    framework: Annotated[str | None, option("Framework of the code, if its files do not show it.")] = None,
+    packages: PackageOptions,
+    inputs: InputOptions,
+    resources: ResourceOptions,
+    serve: Annotated[bool, option("If it succeeds, serve its last checkpoint.", "--serve")] = False,
+    wait: Annotated[bool, option("Wait until training ends.", "--wait/--no-wait")] = True,
+    follow: Annotated[
+        bool | None, option("While waiting, print the log, or nothing [default: progress].", "--follow/--quiet")
+    ] = None,
+    session: Session,
 ) -> None:
     """Train a version of a model and show its progress. Exits with 1 if training fails. Ctrl-C leaves it running.
 
@@ -114,44 +58,31 @@ def start(
     """
     from mizzen.sdk.operations import train
 
-    _check_source(code, version, dataset, sha256=sha256, secret=secret)
+    if code is not None and version is not None:
+        raise typer.BadParameter("--code registers a new version: give --code or VERSION, not both")
     _check_wait(wait=wait, serve=serve, follow=follow)
-    packages = object_arguments.parse_requirements(requirements, requirement, none=no_requirements)
-    if code is None and (packages is not None or python is not None):
+    options = packages.keywords()
+    if code is None and any(value is not None for value in options.values()):
         raise typer.BadParameter("--requirements and --python need --code: a registered version has its own")
-    spec = train.spec_of(
-        command=command, params=_parse_params(params, param or []), dataset=_check_dataset(dataset), sha256=sha256,
-        secret=secret, replicas=_parse_replicas(replicas), cpu=cpu, memory=memory, gpu=gpu, priority=priority,
-        restart=restart, deadline=deadline, keep=keep, env=_parse_env(env or []),
-        framework=None if code is not None else framework,
-    )  # fmt: skip
+    declared = None if code is not None else framework
+    spec = train.spec_of(command=command, framework=declared, **inputs.keywords(), **resources.keywords())
     steps = TrainingSteps(model)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
         number = version
         if code is not None:
             train.refuse_unstartable(model, code, spec)
-            options = {"framework": framework, "requirements": packages, "python": python}
-            number = await _register(plane, model, code, steps, **options)
+            number = await _register(plane, model, code, steps, framework=framework, **options)
         job = await _start_job(plane, model, number or await plane.newest_version(model), spec, steps)
-        ended = await _watch(plane, job, steps, wait=wait, follow=follow, form=form)
+        ended = await _watch(plane, job, steps, wait=wait, follow=follow, form=session.form)
         return {**ended, "served": await _serve_checkpoint(plane, steps)} if serve else ended
 
     with interrupts.report_interrupt(steps.summary):
-        done = call(data_dir, work, namespace)
-    if form is not Format.TABLE:
-        output.write_data(done, form)
-        return
-    _report_end(done, waited=wait)
-
-
-def _check_source(
-    code: Path | None, version: str | None, dataset: str | None, *, sha256: str | None, secret: str | None
-) -> None:
-    if code is not None and version is not None:
-        raise typer.BadParameter("--code registers a new version: give --code or VERSION, not both")
-    if dataset is None and (sha256 is not None or secret is not None):
-        raise typer.BadParameter(f"{'--sha256' if sha256 is not None else '--secret'} needs --dataset")
+        done = session.call(work)
+    if session.form is Format.TABLE:
+        _report_end(done, waited=wait)
+    else:
+        session.write_data(done)
 
 
 def _check_wait(*, wait: bool, serve: bool, follow: bool | None) -> None:
@@ -178,7 +109,9 @@ class TrainingSteps(Steps):
         )
 
 
-async def _register(plane: AsyncPlane, model: str, code: Path, steps: TrainingSteps, **options: Any) -> str:
+async def _register(
+    plane: AsyncPlane, model: str, code: Path, steps: TrainingSteps, **options: Unpack[LoadKeywords]
+) -> str:
     """Register code as the next version of a model, and return the version."""
     from mizzen.sdk.operations import deploy
     from mizzen.sdk.packaging import requirements
@@ -257,65 +190,6 @@ def _report_end(job: dict[str, Any], *, waited: bool) -> None:
         output.note(f"'mizzen predict {model} --data JSON' sends it a request")
     elif job.get("checkpoints"):
         output.note(f"'mizzen serve {model} {version}' serves it")
-
-
-def _parse_params(whole: str | None, single: list[str]) -> dict[str, Any]:
-    """Hyperparameters of --params and --param. Values are JSON if they parse as such, else text."""
-    params = read_data(whole, "--params", '{"rate": 0.1}') if whole is not None else {}
-    if not isinstance(params, dict):
-        raise typer.BadParameter('must be a JSON object, such as {"rate": 0.1}', param_hint="'--params'")
-    _refuse_nan(params, "--params")
-    each = {key: _parse_value(text) for key, text in object_arguments.parse_pairs(single, "--param").items()}
-    _refuse_nan(each, "--param")
-    return {**params, **each}
-
-
-def _parse_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _refuse_nan(params: dict[str, Any], option: str) -> None:
-    """Python's JSON parser reads NaN and infinity, which are not valid JSON."""
-    for name, value in params.items():
-        try:
-            json.dumps(value, allow_nan=False)
-        except ValueError:
-            why = f"'{name}' is NaN or infinite, which is not valid JSON; write '\"NaN\"' for text"
-            raise typer.BadParameter(why, param_hint=f"'{option}'") from None
-
-
-def _parse_env(pairs: list[str]) -> dict[str, str]:
-    found = object_arguments.parse_pairs(pairs, "--env")
-    own = next((name for name in found if name.startswith("MIZZEN_")), None)
-    if own is not None:
-        raise typer.BadParameter(
-            f"'{own}': names that start with MIZZEN_ are reserved for the plane", param_hint="'--env'"
-        )
-    return found
-
-
-def _check_dataset(text: str | None) -> str | None:
-    if text == "":
-        raise typer.BadParameter("must not be empty", param_hint="'--dataset'")
-    return text
-
-
-def _parse_replicas(text: str | None) -> int | dict[str, int] | None:
-    if text is None:
-        return None
-    if _COUNT.fullmatch(text):
-        return int(text)
-    found = {}
-    for pair in text.split(","):
-        name, _, count = pair.partition("=")
-        if name.lower() not in _REPLICA_TYPES or not _COUNT.fullmatch(count):
-            known = ", ".join(_REPLICA_TYPES)
-            raise typer.BadParameter(f"'{pair}' is not TYPE=N; types are {known}", param_hint="'--replicas'")
-        found[_REPLICA_TYPES[name.lower()]] = int(count)
-    return found
 
 
 def _print(piece: str) -> None:

@@ -37,7 +37,7 @@ Job = Mapping[str, Any]
 T = TypeVar("T")
 
 
-class JobProgress:
+class ProgressDisplay:
     """Progress of a job as observed so far."""
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ async def wait(plane: AsyncPlane, job: JobRef, *, follow: bool | None, tell: Cal
 
     `follow`: pass the log to `tell` as it arrives. False: show nothing. None: show progress.
     """
-    watching = JobProgress()
+    watching = ProgressDisplay()
     if follow:
         try:
             return await _run_alongside(plane.wait_job(job), _read_log(plane, job, tell), patience=_LOG_WAIT)
@@ -167,14 +167,14 @@ async def _read_log(plane: AsyncPlane, job: JobRef, tell: Callable[[str], None])
         tell(piece)
 
 
-def _note_progress(watching: JobProgress, now: Job) -> None:
+def _note_progress(watching: ProgressDisplay, now: Job) -> None:
     watching.update(now)
     if news := watching.next_line(time.monotonic()):
         output.note(f"… {news}")
 
 
 @contextlib.contextmanager
-def _live_screen(watching: JobProgress) -> Iterator[None]:
+def _live_screen(watching: ProgressDisplay) -> Iterator[None]:
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text

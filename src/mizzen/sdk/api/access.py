@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.resources import Resources
-from mizzen.sdk.api.session import escape
+from mizzen.sdk.api.resources import ResourceCalls
+from mizzen.sdk.api.session import escape, without_none
 
 VERBS: Final = ("read", "predict", "write", "admin")
 _API_VERSION: Final = "mizzen.dev/v1alpha1"
@@ -18,12 +18,14 @@ _TRIES: Final = 5
 Objects = list[dict[str, Any]]
 
 
-class People(Resources):
+class AccessCalls(ResourceCalls):
     async def whoami(self) -> dict[str, Any]:
+        """Return the caller's identity and permissions, as the plane sees them."""
         return await self.request("GET", "/whoami")
 
-    async def users(self) -> Objects:
-        return _items(await self.request("GET", "/user"))
+    async def users(self) -> list[dict[str, Any]]:
+        """List all users."""
+        return _items_of(await self.request("GET", "/user"))
 
     async def add_user(self, name: str) -> dict[str, Any]:
         """Raises AlreadyExists."""
@@ -35,20 +37,20 @@ class People(Resources):
 
     async def create_token(self, user: str, *, expires_in: str | None = None, note: str = "") -> dict[str, Any]:
         """Return {"token", "id", …}, the only time the token is shown. `expires_in`: its lifetime, such as `30d`."""
-        body = {"expiresIn": expires_in, "note": note or None}
-        given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("POST", f"/user/{escape(user)}/token", body=given)
+        body = without_none(expiresIn=expires_in, note=note or None)
+        return await self.request("POST", f"/user/{escape(user)}/token", body=body)
 
-    async def tokens(self, user: str) -> Objects:
+    async def tokens(self, user: str) -> list[dict[str, Any]]:
         """List a user's tokens, including expired and revoked ones; never the token itself."""
-        return _items(await self.request("GET", f"/user/{escape(user)}/token"))
+        return _items_of(await self.request("GET", f"/user/{escape(user)}/token"))
 
     async def revoke_token(self, user: str, token_id: str) -> None:
+        """Revoke a token: the next request with it is rejected."""
         await self.request("DELETE", f"/user/{escape(user)}/token/{escape(token_id)}")
 
     async def limits(self) -> Objects:
         """List all limits that are set, with their usage."""
-        return _items(await self.request("GET", "/limit"))
+        return _items_of(await self.request("GET", "/limit"))
 
     async def limit(
         self,
@@ -62,9 +64,8 @@ class People(Resources):
         """Set the prediction limits of a subject, replacing earlier ones. The subject is a user, `group:<name>` (each
         member), `*` (each user with a token), or `anonymous` (all callers without a token together). None means
         unlimited."""
-        body = {"perSecond": per_second, "burst": burst, "perDay": per_day, "perMonth": per_month}
-        given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("PUT", f"/limit/{escape(subject)}", body=given)
+        body = without_none(perSecond=per_second, burst=burst, perDay=per_day, perMonth=per_month)
+        return await self.request("PUT", f"/limit/{escape(subject)}", body=body)
 
     async def limit_of(self, subject: str) -> dict[str, Any]:
         """Return the limit of a subject, with its usage. Raises NotFound."""
@@ -75,7 +76,8 @@ class People(Resources):
         await self.request("DELETE", f"/limit/{escape(subject)}")
 
     async def permit(self, principal: str, *verbs: str, target: str) -> list[str]:
-        """Grant verbs on `iris`, `iris@prod` or `namespace/default`. Returns the principal's verbs there."""
+        """Let a principal read, predict, write or admin `iris`, `iris@prod` or `namespace/default`. Returns its verbs
+        there."""
         given = await self._bind(principal, target, lambda had: {*had, *verbs}, verbs)
         await self._warn_of_alias(target)
         return given
@@ -90,12 +92,12 @@ class People(Resources):
 
         left = await self._bind(principal, target, without, verbs)
         if had.isdisjoint(verbs):
-            self.warn(f"nothing was taken back: {principal} was not given {' or '.join(verbs)} by this")
+            self.warn(f"nothing was revoked: {principal} has no direct grant of {' or '.join(verbs)} on {target}")
         return left
 
     async def secrets(self, *, namespace: str | None = None) -> Objects:
         """List names and keys; values are never returned."""
-        return _items(await self.request("GET", "/secret", params=self.within(namespace)))
+        return _items_of(await self.request("GET", "/secret", params=self.within(namespace)))
 
     async def set_secret(
         self, name: str, data: Mapping[str, str], *, replace: bool = False, namespace: str | None = None
@@ -109,13 +111,13 @@ class People(Resources):
 
     async def audit(self, *, limit: int | None = None, **query: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield entries, newest first. `query` may hold actor, namespace, kind, name, allowed, since and until."""
-        token, told = None, 0
+        token, count = None, 0
         while True:
             answer = await self.request("GET", "/audit", params={**query, "limit": limit, "continue": token})
             for entry in answer["items"]:
-                if limit is not None and told >= limit:
+                if limit is not None and count >= limit:
                     return
-                told += 1
+                count += 1
                 yield entry
             token = answer.get("metadata", {}).get("continue")
             if not token:
@@ -123,10 +125,10 @@ class People(Resources):
 
     async def _bind(self, principal: str, target: str, change: Any, verbs: Sequence[str]) -> list[str]:
         if not verbs:
-            raise errors.Invalid("no verb is given", hint=f"verbs are {', '.join(VERBS)}")
+            raise errors.Invalid("no verb was given", hint=f"verbs are {', '.join(VERBS)}")
         unknown = [verb for verb in verbs if verb not in VERBS]
         if unknown:
-            raise errors.Invalid(f"no verb '{unknown[0]}'", hint=f"verbs are {', '.join(VERBS)}")
+            raise errors.Invalid(f"'{unknown[0]}' is not a valid verb", hint=f"verbs are {', '.join(VERBS)}")
         namespace, about = binding_target(target, self.namespace)
         name = binding_name(principal, namespace, about)
         for left in reversed(range(_TRIES)):
@@ -136,7 +138,7 @@ class People(Resources):
             if set(wanted) == had:
                 return wanted
             try:
-                await self._write_binding(live, _manifest(name, namespace, principal, about, wanted))
+                await self._write_binding(live, _build_manifest(name, namespace, principal, about, wanted))
             except (errors.Conflict, errors.AlreadyExists):
                 if not left:
                     raise
@@ -180,11 +182,11 @@ def binding_target(target: str, namespace: str) -> tuple[str, dict[str, str]]:
     if target.startswith("namespace/"):
         space = target.removeprefix("namespace/")
         if not space:
-            raise errors.Invalid(f"'{target}' names no namespace", hint="write namespace/default, say")
+            raise errors.Invalid(f"'{target}' does not name a namespace", hint="for example namespace/default")
         return space, {"namespace": space}
     found = re.fullmatch(r"([^@:/]+)(?:@([^@:/]+))?", target)
     if found is None:
-        raise errors.Invalid(f"'{target}' can be no target", hint="write iris, iris@prod or namespace/default")
+        raise errors.Invalid(f"'{target}' is not a valid target", hint="expected iris, iris@prod or namespace/default")
     return namespace, {"model": found[1], **({"alias": found[2]} if found[2] else {})}
 
 
@@ -197,12 +199,14 @@ def binding_name(principal: str, namespace: str, about: Mapping[str, str]) -> st
     return f"{readable or 'permit'}-{hashlib.sha256(exact.encode()).hexdigest()[:8]}"
 
 
-def _manifest(name: str, namespace: str, principal: str, about: Mapping[str, str], verbs: list[str]) -> dict[str, Any]:
+def _build_manifest(
+    name: str, namespace: str, principal: str, about: Mapping[str, str], verbs: list[str]
+) -> dict[str, Any]:
     metadata = {"name": name, "namespace": namespace}
     spec = {"subjects": [principal], "verbs": verbs, "target": dict(about)}
     return {"apiVersion": _API_VERSION, "kind": "RoleBinding", "metadata": metadata, "spec": spec}
 
 
-def _items(answer: Mapping[str, Any]) -> Objects:
+def _items_of(answer: Mapping[str, Any]) -> Objects:
     items: Objects = answer["items"]
     return items

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.models import Objects, Registry, model_path, version_segment
+from mizzen.sdk.api.models import ModelCalls, Objects, model_path, version_segment
 from mizzen.sdk.api.session import escape
 
 UNVERSIONED: Final = "unversioned"
@@ -31,7 +31,7 @@ class JobRef:
     id: str
 
 
-class Jobs(Registry):
+class JobCalls(ModelCalls):
     async def start_job(
         self, model: str, version: str | int, spec: Mapping[str, Any], *, key: str | None = None
     ) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Jobs(Registry):
         succeeded or failed."""
         if model is not None:
             path = f"{model_path(model)}/train" + ("" if version is None else f"/{version_segment(model, version)}")
-            return _newest_first(await self._all(path, {"state": state}))
+            return _sort_newest_first(await self._all(path, {"state": state}))
         names = {str(item["spec"]["modelName"]) async for item in self.objects("trainingjobs")}
         turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -62,7 +62,7 @@ class Jobs(Registry):
                 except errors.NotFound:  # the model does not exist, or no longer does
                     return []
 
-        return _newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
+        return _sort_newest_first([item for found in await asyncio.gather(*map(of, sorted(names))) for item in found])
 
     async def find_job(self, id: str) -> JobRef:  # noqa: A002 - the plane's name for it
         """Find a job set by its id, which is unique in its namespace. This also finds a deleted one whose logs and
@@ -129,8 +129,8 @@ class Jobs(Registry):
             found = await self.checkpoints(ref)
             if not found:
                 raise errors.Conflict(
-                    f"job {ref.id} has saved no checkpoint that could be served",
-                    hint=f"what it is to save goes into MIZZEN_CHECKPOINT_DIR; logs: 'mizzen train logs {ref.id}'",
+                    f"job {ref.id} has no checkpoint to serve",
+                    hint=f"its code must save checkpoints in MIZZEN_CHECKPOINT_DIR; logs: 'mizzen train logs {ref.id}'",
                 )
             checkpoint = str(found[0]["checkpoint_id"])
         return await self.serve(ref.model, ref.version, replicas, checkpoint=checkpoint)
@@ -159,7 +159,7 @@ class Jobs(Registry):
             last = (await self.revisions("TrainingJob", id))[-1]
         except errors.NotFound as error:
             raise errors.NotFound(
-                f"there is no job '{id}'", hint="'mizzen train list --state all' lists what there is"
+                f"there is no job '{id}'", hint="'mizzen train list --state all' lists all jobs"
             ) from error
         spec: Mapping[str, Any] = last.get("after") or last.get("before") or {}
         return spec
@@ -174,9 +174,9 @@ class Jobs(Registry):
     ) -> dict[str, Any]:
         """Call the route of a job whose object exists. Errors suggest commands of the CLI."""
         ref = job if isinstance(job, JobRef) else await self.find_job(job)
-        path, asked = f"{await self.job_path(ref)}{below}", {**params, **self.within()}
+        path, query = f"{await self.job_path(ref)}{below}", {**params, **self.within()}
         try:
-            return await self.request(method, path, params=asked, timeout=timeout)
+            return await self.request(method, path, params=query, timeout=timeout)
         except errors.Conflict as error:
             again = " ".join(filter(None, ("mizzen train start", ref.model, ref.version)))
             raise errors.Conflict(error.message, hint=f"'{again}' starts another one", faults=error.faults) from error
@@ -190,13 +190,13 @@ class Jobs(Registry):
         except errors.MizzenError:
             return None
         return errors.NotFound(
-            f"the record of job {ref.id} is gone: somebody deleted it, or its time was over after it had ended",
-            hint=f"what it left is there: 'mizzen train logs {ref.id}', 'mizzen train checkpoints {ref.id}'",
+            f"the record of job {ref.id} is gone: a user deleted it, or its time to live ended",
+            hint=f"its logs and checkpoints remain: 'mizzen train logs {ref.id}', 'mizzen train checkpoints {ref.id}'",
         )
 
     async def _checkpoint_path(self, job: JobRef | str, checkpoint: str) -> str:
         if "/" in checkpoint or checkpoint in ("", ".", ".."):
-            raise _no_checkpoint(job, f"'{checkpoint[:100]}' is no id of a checkpoint")
+            raise _checkpoint_error(job, f"'{checkpoint[:100]}' is not a valid checkpoint id")
         return f"{await self.job_path(job)}/checkpoint/{escape(checkpoint)}"
 
     async def job_path(self, job: JobRef | str) -> str:
@@ -212,13 +212,13 @@ def _hint_checkpoints(job: JobRef | str) -> Iterator[None]:
     try:
         yield
     except errors.NotFound as error:
-        raise _no_checkpoint(job, error.message) from error
+        raise _checkpoint_error(job, error.message) from error
 
 
-def _no_checkpoint(job: JobRef | str, message: str) -> errors.NotFound:
+def _checkpoint_error(job: JobRef | str, message: str) -> errors.NotFound:
     named = job.id if isinstance(job, JobRef) else job
-    return errors.NotFound(message, hint=f"'mizzen train checkpoints {named}' lists those it has")
+    return errors.NotFound(message, hint=f"'mizzen train checkpoints {named}' lists its checkpoints")
 
 
-def _newest_first(items: Objects) -> Objects:
+def _sort_newest_first(items: Objects) -> Objects:
     return sorted(items, key=lambda item: (str(item.get("createdAt") or ""), str(item["id"])), reverse=True)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from mizzen import errors
-from mizzen.sdk.api.resources import Resources
+from mizzen.sdk.api.resources import ResourceCalls
 from mizzen.sdk.api.session import escape
 
 FOLLOW_PATIENCE: Final = 30.0
@@ -16,7 +16,7 @@ _PAUSE: Final = 0.5
 _MARK: Final = "\0place "
 
 
-class Looking(Resources):
+class ObservationCalls(ResourceCalls):
     async def logs(
         self,
         name: str,
@@ -35,8 +35,8 @@ class Looking(Resources):
         """
         path = f"{self.path('inferencemodels', name, namespace=namespace)}/log"
         if build or not follow:
-            asked = {"tail": tail, "build": build or None, "follow": follow or None}
-            async with self._control.stream(path, asked) as response:
+            query = {"tail": tail, "build": build or None, "follow": follow or None}
+            async with self._control.stream(path, query) as response:
                 async for piece in response.aiter_text():
                     yield piece
             return
@@ -86,7 +86,7 @@ class Looking(Resources):
         )
         if not found:
             version = model["current"] or "VERSION"
-            raise errors.NotFound(f"nothing serves model '{name}'", hint=f"'mizzen serve {name} {version}' does")
+            raise errors.NotFound(f"model '{name}' is not served", hint=f"'mizzen serve {name} {version}' serves it")
         return str(found[0]["id"])
 
     async def usage(self, *, namespace: str | None = None) -> dict[str, Any]:
@@ -125,15 +125,15 @@ class Looking(Resources):
 
 def _up_to_place(text: str) -> tuple[str, str, str]:
     """Return the lines before the last mark, the text after it, and the mark's position."""
-    told: list[str] = []
+    complete: list[str] = []
     pending: list[str] = []
     place = ""
     *lines, rest = text.split("\n")
     for line in lines:
         if line.startswith(_MARK):
             place = line.removeprefix(_MARK)
-            told += pending
+            complete += pending
             pending = []
         else:
             pending.append(f"{line}\n")
-    return "".join(told), "".join(pending) + rest, place
+    return "".join(complete), "".join(pending) + rest, place

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, Unpack
 
 from mizzen import errors
-from mizzen.sdk.api.logs_and_usage import Looking
-from mizzen.sdk.api.predictions import Predictions
+from mizzen.sdk.api.logs_and_usage import ObservationCalls
+from mizzen.sdk.api.predictions import PredictionCalls
 from mizzen.sdk.api.resources import Selection, _selector
-from mizzen.sdk.api.session import escape
-
-if TYPE_CHECKING:
-    from mizzen.sdk.packaging.requirements import Required
+from mizzen.sdk.api.session import escape, without_none
+from mizzen.sdk.keywords import VersionKeywords, takes
 
 Objects = builtins.list[dict[str, Any]]
 DELETE_TIMEOUT: Final = 120.0
@@ -22,14 +20,13 @@ DELETE_TIMEOUT: Final = 120.0
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-class Registry(Looking, Predictions):
+class ModelCalls(ObservationCalls, PredictionCalls):
     async def create_model(
         self, name: str, *, framework: str | None = None, labels: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """Create a model without versions. Raises AlreadyExists."""
-        body = {"name": name, "framework": framework, "labels": dict(labels) if labels else None}
-        given = {key: value for key, value in body.items() if value is not None}
-        return await self.request("POST", "/model", body=given, params=self.within())
+        body = without_none(name=name, framework=framework, labels=dict(labels) if labels else None)
+        return await self.request("POST", "/model", body=body, params=self.within())
 
     async def models(self, labels: Selection = None) -> Objects:
         """List all models, as objects of the resource API."""
@@ -70,23 +67,8 @@ class Registry(Looking, Predictions):
             "GET", f"{model_path(model)}/version/{version_segment(model, version)}", params=self.within()
         )
 
-    async def add_version(
-        self,
-        model: str,
-        source: Any = None,
-        *,
-        git: str | Mapping[str, str] | None = None,
-        url: str | None = None,
-        sha256: str | None = None,
-        version: str | int | None = None,
-        framework: str | None = None,
-        entrypoint: str | None = None,
-        requirements: Required | None = None,
-        python: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        training: bool = False,
-        progress: Callable[[int, int | None], None] | None = None,
-    ) -> dict[str, Any]:
+    @takes(VersionKeywords)
+    async def add_version(self, model: str, source: Any = None, **options: Unpack[VersionKeywords]) -> dict[str, Any]:
         """Register the next version of a model, or the named one; `packaging.upload` documents the possible sources.
 
         In place of `source`: `git`, {"repo", "ref", "path"} or `<url>[@ref][#path]`; or `url` with `sha256`.
@@ -94,19 +76,7 @@ class Registry(Looking, Predictions):
         """
         from mizzen.sdk.packaging import upload
 
-        return await upload.add_version(
-            self,
-            check_model_name(model),
-            upload.choose_source(source, git, url, sha256),
-            version=None if version is None else str(version),
-            framework=framework,
-            entrypoint=entrypoint,
-            requirements=requirements,
-            python=python,
-            labels=labels,
-            training=training,
-            progress=progress,
-        )
+        return await upload.add_version(self, check_model_name(model), source, **options)
 
     async def trust_version(self, model: str, version: str | int) -> dict[str, Any]:
         """Trust a version that another user registered: its code may run. Needs `admin` on the model."""
@@ -175,7 +145,7 @@ def check_model_name(name: str) -> str:
     """Return the name if it is a valid model name, else raise Invalid: no request is needed then."""
     if not _NAME.fullmatch(name):
         raise errors.Invalid(
-            f"'{name[:100]}' is no name of a model", hint="lower-case letters, digits and '-', at most 63"
+            f"'{name[:100]}' is not a valid model name", hint="expected at most 63 lower-case letters, digits and '-'"
         )
     return name
 
@@ -194,7 +164,7 @@ def version_segment(model: str, version: str | int) -> str:
     text = str(version)
     if "/" in text or text in ("", ".", ".."):
         raise errors.NotFound(
-            f"model '{model}' has no such version: '{text[:100]}' is none",
-            hint=f"'mizzen version list {model}' lists those it has",
+            f"model '{model}' has no such version: '{text[:100]}'",
+            hint=f"'mizzen version list {model}' lists its versions",
         )
     return escape(text)

@@ -13,7 +13,7 @@ TIMEOUT: Final = 60.0
 _PAUSE: Final = 0.1
 
 
-class Monitors(Calls):
+class MonitorCalls(Calls):
     async def start_monitor(self, model: str, tool: str | None = None) -> dict[str, Any]:
         """Return the monitor of a model, starting one if there is none: {"url", "tool", "ready", …}."""
         body = {"tool": tool} if tool else {}
@@ -38,7 +38,7 @@ class Monitors(Calls):
         except TimeoutError:
             raise errors.DeadlineExceeded(
                 f"the monitor of {model} does not answer after {timeout:g} s",
-                hint=f"'mizzen monitor show {model}' says what it waits for",
+                hint=f"'mizzen monitor show {model}' shows the reason",
             ) from None
         return seen
 

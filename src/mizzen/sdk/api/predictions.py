@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mizzen import errors
-from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape
+from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape, without_none
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
-    from mizzen.sdk.packaging.tensors import Prediction, Tensor
+    from mizzen.sdk.packaging.tensors import ModelTensor, Prediction
 
 
-class Predictions(Calls):
+class PredictionCalls(Calls):
     async def predict(
         self,
         name: str,
@@ -93,10 +93,12 @@ class Predictions(Calls):
         user: str | None = None,
         routing: str | None = None,
     ) -> dict[str, Any]:
-        """Report how good a prediction was: a reward from 0 to 1, or the expected answer. Raises NotFound if the
-        request is unknown, and Conflict if it already got different feedback."""
-        said = {"id": id, "reward": reward, "truth": truth, "user": user, "routing": routing}
-        body = {field: value for field, value in said.items() if value is not None}
+        """Report how good a prediction was, by its id (`prediction.id`): a reward from 0 to 1, or the truth.
+
+        `routing`: the `routing` parameter of the response, for when the plane no longer has a record of the request.
+        Raises NotFound if the request is unknown; Conflict if it already got different feedback.
+        """
+        body = without_none(id=id, reward=reward, truth=truth, user=user, routing=routing)
         return await (await self.inference_api()).json("POST", f"{self._path(name)}/feedback", body=body)
 
     async def metadata(self, name: str) -> dict[str, Any]:
@@ -142,20 +144,22 @@ class Predictions(Calls):
 
     def _path(self, name: str) -> str:
         """An alias takes the place of a version."""
-        said = references.parse(name)
-        version = said.version or said.alias
-        return f"{self._prefix}/v2/models/{escape(said.name)}" + (f"/versions/{escape(version)}" if version else "")
+        reference = references.parse(name)
+        version = reference.version or reference.alias
+        return f"{self._prefix}/v2/models/{escape(reference.name)}" + (
+            f"/versions/{escape(version)}" if version else ""
+        )
 
-    async def _signature(self, name: str) -> tuple[Tensor, ...]:
+    async def _signature(self, name: str) -> tuple[ModelTensor, ...]:
         from mizzen.sdk.packaging import tensors
 
         signature = tensors.inputs_of(await self.metadata(name))
         self._signature_cache()[name] = signature
         return signature
 
-    def _signature_cache(self) -> dict[str, tuple[Tensor, ...]]:
+    def _signature_cache(self) -> dict[str, tuple[ModelTensor, ...]]:
         """The signatures fetched so far."""
-        known: dict[str, tuple[Tensor, ...]] = self.__dict__.setdefault("_signatures", {})
+        known: dict[str, tuple[ModelTensor, ...]] = self.__dict__.setdefault("_signatures", {})
         return known
 
     @property

@@ -6,12 +6,13 @@ import asyncio
 import builtins
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from urllib.parse import quote
 
 from mizzen import errors
 from mizzen.sdk.api.session import ROOT, Calls, escape
 from mizzen.sdk.connection.warnings import Warned
+from mizzen.sdk.keywords import WriteKeywords, takes
 
 ALL: Final = "*"
 """Stands for all namespaces."""
@@ -23,8 +24,9 @@ Selection = str | Mapping[str, str] | None
 """A selector in Kubernetes syntax, or a map of labels that must be equal."""
 
 
-class Resources(Calls):
+class ResourceCalls(Calls):
     async def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
+        """Return one object. `kind` is Model, ModelVersion, InferenceModel, …, in any case, singular or plural."""
         return await self.request("GET", self.path(kind, name, namespace=namespace))
 
     async def objects(
@@ -60,32 +62,30 @@ class Resources(Calls):
                 break
         return {**listing, "items": items[:limit]}
 
-    async def create(
-        self,
-        manifest: Mapping[str, Any],
-        *,
-        dry_run: bool = False,
-        assume: Sequence[str] = (),
-        on_warning: Warned | None = None,
-    ) -> dict[str, Any]:
-        """Raises AlreadyExists. `assume`: for a dry run, objects to treat as existing, each Kind/name."""
-        path = self.path(manifest["kind"], namespace=manifest["metadata"].get("namespace"))
-        params = _dry_run_query(assume) if dry_run else {}
-        return await self.request("POST", path, body=manifest, params=params, on_warning=on_warning)
+    @takes(WriteKeywords)
+    async def create(self, manifest: Mapping[str, Any], **options: Unpack[WriteKeywords]) -> dict[str, Any]:
+        """Create an object. Raises AlreadyExists."""
+        return await self._write("POST", manifest, **options)
 
-    async def replace(
+    @takes(WriteKeywords)
+    async def replace(self, manifest: Mapping[str, Any], **options: Unpack[WriteKeywords]) -> dict[str, Any]:
+        """Replace an object. Raises Conflict if the manifest names an outdated `resourceVersion`."""
+        return await self._write("PUT", manifest, manifest["metadata"]["name"], **options)
+
+    async def _write(
         self,
+        method: str,
         manifest: Mapping[str, Any],
+        name: str = "",
         *,
         dry_run: bool = False,
-        assume: Sequence[str] = (),
+        assume: Sequence[str] | None = None,
         on_warning: Warned | None = None,
     ) -> dict[str, Any]:
-        """Raises Conflict if it names an outdated `resourceVersion`. `assume` as for `create`."""
-        metadata = manifest["metadata"]
-        path = self.path(manifest["kind"], metadata["name"], namespace=metadata.get("namespace"))
-        params = _dry_run_query(assume) if dry_run else {}
-        return await self.request("PUT", path, body=manifest, params=params, on_warning=on_warning)
+        """`assume`: for a dry run, objects to treat as existing, each Kind/name."""
+        path = self.path(manifest["kind"], name, namespace=manifest["metadata"].get("namespace"))
+        params = {"dryRun": "All", "assume": ",".join(assume or ()) or None} if dry_run else {}
+        return await self.request(method, path, body=manifest, params=params, on_warning=on_warning)
 
     async def delete(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]:
         return await self.request("DELETE", self.path(kind, name, namespace=namespace))
@@ -101,7 +101,7 @@ class Resources(Calls):
     ) -> dict[str, Any]:
         """Wait until the condition holds for the present spec, and return the object. Raises DeadlineExceeded, or
         Invalid if the spec is rejected."""
-        said = "nothing yet"
+        last = "no status yet"
         resource = await self.get(kind, name, namespace=namespace)  # at least once, however short the timeout
         try:
             async with asyncio.timeout(timeout):
@@ -111,12 +111,12 @@ class Resources(Calls):
                     if refused := _refusal_of(resource):
                         raise errors.Invalid(f"{kind} {name} is not accepted: {refused}")
                     found = condition_of(resource, condition)
-                    said = f"{found.get('reason')}: {found.get('message')}" if found else said
+                    last = f"{found.get('reason')}: {found.get('message')}" if found else last
                     await asyncio.sleep(_PAUSE)
                     resource = await self.get(kind, name, namespace=namespace)
         except TimeoutError:
             raise errors.DeadlineExceeded(
-                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"it says {said}"
+                f"{kind} {name} was not {condition} within {timeout:g} s", hint=f"last condition: {last}"
             ) from None
 
     async def watch(
@@ -148,11 +148,14 @@ class Resources(Calls):
             await asyncio.sleep(0.1)
 
     async def revisions(self, kind: str, name: str, *, namespace: str | None = None) -> builtins.list[dict[str, Any]]:
-        """Return the specs of an object's Revisions, oldest first. Raises NotFound if there never was one."""
+        """List the revisions of an object, oldest first: number, time, actor, action, before, after. Raises
+        NotFound."""
         wanted = {"spec.kind": kind, "spec.name": name}
         found = [item["spec"] async for item in self.objects("revisions", fields=wanted, namespace=namespace)]
         if not found:
-            raise errors.NotFound(f"{kind}/{name} has no history: it never was", hint=f"'mizzen get {kind.lower()}'")
+            raise errors.NotFound(
+                f"{kind}/{name} has no history: it never existed", hint=f"see 'mizzen get {kind.lower()}'"
+            )
         return sorted(found, key=lambda spec: int(spec["number"]))
 
     def path(self, kind: str, name: str = "", *, namespace: str | None = None) -> str:
@@ -208,10 +211,6 @@ def _refusal_of(resource: Mapping[str, Any]) -> str:
     found = condition_of(resource, "Accepted")
     current = found.get("observedGeneration", 0) >= resource["metadata"].get("generation", 0)
     return str(found.get("message") or found.get("reason")) if found.get("status") == "False" and current else ""
-
-
-def _dry_run_query(assume: Sequence[str]) -> dict[str, str | None]:
-    return {"dryRun": "All", "assume": ",".join(assume) or None}
 
 
 def _selector(given: Selection) -> str | None:

@@ -77,6 +77,11 @@ class Calls:
         return self._inference
 
 
+def without_none(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None, for a request that omits the others."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def escape(name: str | int) -> str:
     """Escape a name as one path segment."""
     return quote(str(name), safe="")

@@ -18,7 +18,7 @@ from mizzen.supervisor.data_dir import Home, UnusableHome
 
 DEFAULT_DATA_DIR: Final = ".mizzen"
 _VARIABLE: Final = "MIZZEN_TOKEN"
-_ONE_LINE: Final = "look at MIZZEN_TOKEN, or what was given: it must be the one line that 'mizzen token create' printed"
+_ONE_LINE: Final = "check MIZZEN_TOKEN, or the token you passed: it must be the line that 'mizzen token create' printed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,10 @@ def find(
         return replace(place, token_from=found) if token else place
     if not url.startswith(("http://", "https://")):
         raise errors.BadRequest(
-            f"'{url}' is no address of a plane", hint="write it as http://127.0.0.1:8470, say, in MIZZEN_URL"
+            f"'{url}' is not a valid address of a plane",
+            hint="expected http://127.0.0.1:8470, for example, in MIZZEN_URL",
         )
-    hint = f"is the plane at {url} running? MIZZEN_URL says which one to use"
+    hint = f"is the plane at {url} running? MIZZEN_URL selects the plane"
     return PlaneAddress(url.rstrip("/"), None, token, hint=hint, token_from=found)
 
 
@@ -69,9 +70,9 @@ def clean_token(token: str | None) -> str | None:
     it."""
     token = (token or "").strip()
     if "\n" in token or "\r" in token:
-        raise errors.BadRequest("the token holds a line break", hint=_ONE_LINE)
+        raise errors.BadRequest("the token contains a line break", hint=_ONE_LINE)
     if not token.isascii() or not token.isprintable():
-        raise errors.BadRequest("the token holds a character that no token has", hint=_ONE_LINE)
+        raise errors.BadRequest("the token contains an invalid character", hint=_ONE_LINE)
     return token or None
 
 
@@ -82,18 +83,14 @@ def data_dir_of(given: str | Path | None, environ: Mapping[str, str] = os.enviro
 def in_data_dir(data_dir: Path, token: str | None = None) -> PlaneAddress:
     """Return the plane that runs in this data dir. Raises Unavailable if none does."""
     hint = start_hint(data_dir)
-    info = _info(data_dir)
+    info = _read_info(data_dir)
     if info is None:
         raise errors.Unavailable(f"no plane runs in {data_dir}", hint=hint)
-    control_url, inference_url = urls(info)
-    token = clean_token(token)
-    if token is not None:
-        return PlaneAddress(control_url, inference_url, token, data_dir, hint, _tls_url(info), _grpc_address(info))
-    file = data_dir / "admin-token"
-    found = clean_token(_token(file))
-    return PlaneAddress(
-        control_url, inference_url, found, data_dir, hint, _tls_url(info), _grpc_address(info), token_from=str(file)
-    )
+    token, token_from = clean_token(token), ""
+    if token is None:
+        file = data_dir / "admin-token"
+        token, token_from = clean_token(_read_token(file)), str(file)
+    return PlaneAddress(*urls(info), token, data_dir, hint, _tls_url(info), _grpc_address(info), token_from)
 
 
 def running(data_dir: Path) -> bool:
@@ -107,11 +104,12 @@ def urls(info: Mapping[str, Any]) -> tuple[str, str]:
     none."""
     try:
         listeners = info["listeners"]
-        secured = _https(listeners.get("inference-tls"))
-        return _url(listeners["control"]), secured or _url(listeners["inference"])
+        secured = _tls_address(listeners.get("inference-tls"))
+        return _format_url(listeners["control"]), secured or _format_url(listeners["inference"])
     except (KeyError, TypeError) as error:
         raise errors.Unavailable(
-            "a supervisor runs, but no plane: its notes were damaged", hint="end it with 'mizzen down' and start anew"
+            "a supervisor is running, but its notes about the plane are damaged",
+            hint="run 'mizzen down', then 'mizzen up'",
         ) from error
 
 
@@ -121,9 +119,9 @@ def authority(data_dir: Path) -> str:
     try:
         return file.read_text()
     except FileNotFoundError as error:
-        raise errors.Unavailable(f"{file} is gone", hint="'mizzen down' and 'mizzen up' make it anew") from error
+        raise errors.Unavailable(f"{file} is missing", hint="'mizzen down' and 'mizzen up' create it again") from error
     except PermissionError as error:
-        raise errors.Forbidden(f"{file} is not readable for you", hint="ask its owner for a kubeconfig") from error
+        raise errors.Forbidden(f"you may not read {file}", hint="ask its owner for a kubeconfig") from error
 
 
 def start_hint(data_dir: Path) -> str:
@@ -131,18 +129,18 @@ def start_hint(data_dir: Path) -> str:
     return f"start one with 'mizzen up{flag}'"
 
 
-def _token(file: Path) -> str | None:
+def _read_token(file: Path) -> str | None:
     try:
         return file.read_text()
     except FileNotFoundError:
         return None
     except PermissionError as error:
         raise errors.Forbidden(
-            f"{file} is not readable for you", hint="ask its owner for a token and set MIZZEN_TOKEN"
+            f"you may not read {file}", hint="ask its owner for a token and set MIZZEN_TOKEN"
         ) from error
 
 
-def _info(data_dir: Path) -> Mapping[str, Any] | None:
+def _read_info(data_dir: Path) -> Mapping[str, Any] | None:
     """Return the live supervisor's report; None if there is none.
 
     If the supervisor was killed, this waits while it is restarted. The report it left behind is not used: another
@@ -161,26 +159,26 @@ def _explain_errors() -> Iterator[None]:
 
 
 def _tls_url(info: Mapping[str, Any]) -> str | None:
-    return _https(info["listeners"].get("control-tls"))
+    return _tls_address(info["listeners"].get("control-tls"))
 
 
-def _https(listener: Mapping[str, Any] | None) -> str | None:
+def _tls_address(listener: Mapping[str, Any] | None) -> str | None:
     if listener is None:
         return None
     # Certificates do not name 'all addresses'.
     everywhere = listener["host"] in ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
-    return _url({**listener, "host": "localhost"} if everywhere else listener, "https")
+    return _format_url({**listener, "host": "localhost"} if everywhere else listener, "https")
 
 
 def _grpc_address(info: Mapping[str, Any]) -> str | None:
     """Return the address in the form gRPC clients use, without a scheme."""
     listeners = info["listeners"]
-    secured = _https(listeners.get("grpc-tls"))
+    secured = _tls_address(listeners.get("grpc-tls"))
     if secured is None:
-        return _url(listeners["grpc"]).removeprefix("http://") if "grpc" in listeners else None
+        return _format_url(listeners["grpc"]).removeprefix("http://") if "grpc" in listeners else None
     return secured.removeprefix("https://")
 
 
-def _url(listener: Mapping[str, Any], scheme: str = "http") -> str:
+def _format_url(listener: Mapping[str, Any], scheme: str = "http") -> str:
     host = str(listener["host"])
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listener['port']}"

@@ -34,7 +34,9 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
     """
     unknown = [name for name in settings if name not in _START_SETTINGS]
     if unknown:
-        raise errors.Invalid(f"no setting '{unknown[0]}' here", hint="settings are " + ", ".join(_START_SETTINGS))
+        raise errors.Invalid(
+            f"'{unknown[0]}' is not a valid setting", hint="settings are " + ", ".join(_START_SETTINGS)
+        )
     data_dir = locate.data_dir_of(dir).absolute()
     if locate.running(data_dir):
         return Plane(locate.in_data_dir(data_dir))
@@ -52,7 +54,7 @@ def start(dir: str | Path | None = None, *, detach: bool = False, **settings: An
     try:
         tether = None if detach else KeptTether(Home.of(data_dir))
     except SupervisorGone as error:
-        raise errors.Unavailable("the plane ended right after its start", hint=f"see {data_dir / 'logs'}") from error
+        raise errors.Unavailable("the plane stopped right after it started", hint=f"see {data_dir / 'logs'}") from error
     return Plane(locate.in_data_dir(data_dir), tether)
 
 
@@ -64,7 +66,7 @@ def connect(url: str | None = None, token: str | None = None, *, namespace: str 
 def _start_failure(stderr: str) -> errors.MizzenError:
     """Turn the output of `mizzen up` into the error it reports."""
     lines = [line for line in stderr.splitlines() if line.strip()]
-    said = {key: text for key, _, text in (line.partition(": ") for line in lines) if key in ("error", "hint")}
+    reported = {key: text for key, _, text in (line.partition(": ") for line in lines) if key in ("error", "hint")}
     return errors.Unavailable(
-        said.get("error") or "\n".join(lines) or "the plane did not start", hint=said.get("hint", "")
+        reported.get("error") or "\n".join(lines) or "the plane did not start", hint=reported.get("hint", "")
     )

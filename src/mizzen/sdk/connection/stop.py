@@ -41,7 +41,7 @@ def stop(home: Home, *, graceful: bool = True, keep_training: bool = False) -> l
             # It is starting, ending, or was restarted by its children in between: ask the new one.
             if time.monotonic() > end:
                 raise errors.Unavailable(
-                    "the supervisor lives but does not answer", hint=f"see {home.supervisor_log}"
+                    "the supervisor is running but does not answer", hint=f"see {home.supervisor_log}"
                 ) from error
             time.sleep(0.05)
 
@@ -61,8 +61,8 @@ def describe_processes(keys: Collection[str], training: Collection[str] = ()) ->
     """Describe processes for people: the plane's parts by name, serving and training processes by count."""
     parts = [key for key in keys if PARTS.fullmatch(key)]
     trains = sum(key in training for key in keys)
-    return [*parts, *_count(len(keys) - len(parts) - trains, "model"), *_count(trains, "training")]
+    return [*parts, *_format_count(len(keys) - len(parts) - trains, "model"), *_format_count(trains, "training")]
 
 
-def _count(number: int, what: str) -> list[str]:
+def _format_count(number: int, what: str) -> list[str]:
     return [f"{number} {what} process{'es' if number > 1 else ''}"] if number else []

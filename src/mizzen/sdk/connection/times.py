@@ -21,7 +21,7 @@ def parse(text: str, now: datetime | None = None) -> datetime:
         at = datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ValueError(
-            f"'{text}' is no time; write 2026-01-31T12:00:00Z, or 10m, 2h or 3d for so long ago"
+            f"'{text}' is not a valid time; expected 2026-01-31T12:00:00Z, or an age such as 10m, 2h or 3d"
         ) from error
     if at > now + _AHEAD:
         raise ValueError(f"'{text}' is in the future")

@@ -83,7 +83,7 @@ class Transport:
                 trust_env=urlsplit(self.url).hostname not in _LOOPBACK,
             )
         except (httpx2.InvalidURL, ValueError) as error:
-            raise errors.BadRequest(f"'{url}' is no address of a plane: {error}") from error
+            raise errors.BadRequest(f"'{url}' is not a valid address of a plane: {error}") from error
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -132,9 +132,7 @@ class Transport:
         response = await self.request(method, path, **more)
         answer = _decode(response.content)
         if answer is None:
-            raise errors.MizzenError(
-                f"{self.url}{path} answered something that is no JSON object", hint="is this a Mizzen plane?"
-            )
+            raise errors.MizzenError(f"{self.url}{path} did not return a JSON object", hint="is this a Mizzen plane?")
         return response.status_code, answer
 
     @asynccontextmanager
@@ -165,7 +163,7 @@ class Transport:
         *,
         fresh: bool = False,
     ) -> httpx2.Request:
-        wanted = {key: _word(value) for key, value in (params or {}).items() if value is not None}
+        wanted = {key: _format_parameter(value) for key, value in (params or {}).items() if value is not None}
         headers = {"connection": "close"} if fresh else {}
         content = None
         if isinstance(body, bytes):
@@ -188,11 +186,11 @@ class Transport:
             # The control API sends a Status.
             return errors.BadRequest(
                 f"{self.url} is the inference API of a plane, not its control API",
-                hint="set MIZZEN_URL to the control API, such as http://127.0.0.1:8470; 'mizzen status' tells both",
+                hint="set MIZZEN_URL to the control API, such as http://127.0.0.1:8470; 'mizzen status' shows both",
             )
         error = failure(code, body)
         if code == 401 and self._token_from:
-            error.hint = f"{self._token_from} is set and not valid here: 'mizzen token create USER' makes a token"
+            error.hint = f"the token from {self._token_from} is not valid here; 'mizzen token create USER' creates one"
         return error
 
     def _explain(self, error: Exception) -> errors.MizzenError:
@@ -204,7 +202,7 @@ class Transport:
             return errors.DeadlineExceeded(f"{self.url} took too long to answer")
         if isinstance(error, httpx2.ProtocolError):
             # Its text may quote headers, one of which holds the token.
-            return errors.Unavailable(f"{self.url} broke off, or answered what is no HTTP", hint=self._hint)
+            return errors.Unavailable(f"{self.url} closed the connection, or its response is not HTTP", hint=self._hint)
         return errors.Unavailable(
             f"the connection to {self.url} broke: {str(error) or type(error).__name__}", hint=self._hint
         )
@@ -246,5 +244,5 @@ def _decode(body: bytes) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _word(value: Any) -> str:
+def _format_parameter(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -89,13 +89,9 @@ class Job:
     def serve(self, checkpoint: str | None = None, replicas: int = 1) -> str:
         """Serve its last checkpoint, or the one with this id, wait until it is ready, and return the server's name.
         `Model.promote` makes the version current. Raises Conflict if the job has no checkpoint."""
-
-        async def serve_and_wait() -> str:
-            server = await self.plane.calls.serve_job(self._ref, checkpoint, replicas)
-            await self.plane.calls.wait_ready(server)
-            return server
-
-        return self.plane.run(serve_and_wait())
+        server = self.plane.run(self.plane.calls.serve_job(self._ref, checkpoint, replicas))
+        self.plane.run(self.plane.calls.wait_ready(server))
+        return server
 
     def fetch(self, checkpoint: str, folder: str | Path) -> Path:
         """Download a checkpoint into a folder, which is created. Raises AlreadyExists if a file would be

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mizzen import errors
 from mizzen.sdk.api.jobs import JobRef
 from mizzen.sdk.connection import times
 from mizzen.sdk.handles.job import Job
 from mizzen.sdk.handles.monitor import Monitor
+from mizzen.sdk.keywords import JobKeywords, VersionKeywords, takes
 from mizzen.sdk.operations import deploy
 from mizzen.sdk.operations import train as operations_train
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
     from mizzen.sdk.handles.plane_protocol import SynchronousPlane
-    from mizzen.sdk.packaging.requirements import Required
     from mizzen.sdk.packaging.tensors import Prediction
 
 
@@ -40,18 +40,18 @@ class Model:
     @property
     def current(self) -> str | None:
         """The version that serves requests to the model's name."""
-        current = self.plane.get("models", self.name).get("status", {}).get("current") or {}
+        current = self._resource().get("status", {}).get("current") or {}
         return current.get("version")
 
     @property
     def aliases(self) -> dict[str, str]:
         """A map from each alias to its version."""
-        return dict(self.plane.get("models", self.name)["spec"].get("aliases") or {})
+        return dict(self._resource()["spec"].get("aliases") or {})
 
     @property
     def labels(self) -> dict[str, str]:
         """Its labels, by which it can be selected."""
-        return dict(self.plane.get("models", self.name)["metadata"].get("labels") or {})
+        return dict(self._resource()["metadata"].get("labels") or {})
 
     def create(self, framework: str | None = None, labels: Mapping[str, str] | None = None) -> Model:
         """Create the model, without versions. Raises AlreadyExists."""
@@ -80,44 +80,15 @@ class Model:
         name = references.format_reference(self.name, version, alias)
         return self.plane.predict(name, inputs, outputs=outputs, timeout_ms=timeout_ms)
 
-    def add_version(
-        self,
-        source: Any = None,
-        *,
-        git: str | Mapping[str, str] | None = None,
-        url: str | None = None,
-        sha256: str | None = None,
-        version: str | int | None = None,
-        framework: str | None = None,
-        entrypoint: str | None = None,
-        requirements: Required | None = None,
-        python: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        training: bool = False,
-        progress: Callable[[int, int | None], None] | None = None,
-    ) -> str:
+    @takes(VersionKeywords)
+    def add_version(self, source: Any = None, **options: Unpack[VersionKeywords]) -> str:
         """Register files, a git revision or a URL as the next version, or as `version`. Returns the version.
 
         `git` is {"repo", "ref", "path"} or `<url>[@ref][#path]`; `url` needs `sha256`. `requirements`: packages as for
         pip, or a file of them; `python`: such as 3.12. `training`: this is code to train; the files to serve do not
         exist yet.
         """
-        added = self.plane.calls.add_version(
-            self.name,
-            source,
-            git=git,
-            url=url,
-            sha256=sha256,
-            version=version,
-            framework=framework,
-            entrypoint=entrypoint,
-            requirements=requirements,
-            python=python,
-            labels=labels,
-            training=training,
-            progress=progress,
-        )
-        return str(self.plane.run(added)["version"])
+        return str(self.plane.run(self.plane.calls.add_version(self.name, source, **options))["version"])
 
     def trust_version(self, version: str | int) -> None:
         """Trust a version that another user registered: its code and pickles may run."""
@@ -127,6 +98,7 @@ class Model:
         """Delete a version. Raises Conflict while it is served, is current or has an alias."""
         self.plane.run(self.plane.calls.delete_version(self.name, version))
 
+    @takes(JobKeywords)
     def train(
         self,
         version: str | int | None = None,
@@ -135,18 +107,10 @@ class Model:
         dataset: Mapping[str, Any] | str | Path | None = None,
         *,
         code: str | Path | None = None,
-        replicas: int | Mapping[str, Any] | None = None,
-        env: Mapping[str, Any] | None = None,
-        restart: str | None = None,
-        deadline: float | str | None = None,
-        cpu: float | str | None = None,
-        memory: str | None = None,
-        gpu: float | None = None,
-        priority: int | None = None,
-        keep: int | None = None,
         framework: str | None = None,
         spec: Mapping[str, Any] | None = None,
         key: str | None = None,
+        **options: Unpack[JobKeywords],
     ) -> Job:
         """Train a version, by default the newest; with `code`, first register that folder as the next version.
 
@@ -155,28 +119,16 @@ class Model:
         ExitCode. `deadline`: seconds, or `2h`. `keep`: the number of checkpoints to keep. `spec`: any other fields of a
         TrainingJob. `key`: calls with the same key within a day start only one job. Raises NotFound, Invalid.
         """
+        of_job = None if code is not None else framework
         wanted = operations_train.spec_of(
-            command=command,
-            params=params,
-            dataset=dataset,
-            replicas=replicas,
-            cpu=cpu,
-            memory=memory,
-            gpu=gpu,
-            priority=priority,
-            restart=restart,
-            deadline=deadline,
-            keep=keep,
-            env=env,
-            framework=None if code is not None else framework,
-            more=spec,
+            command=command, params=params, dataset=dataset, framework=of_job, more=spec, **options
         )
 
         async def start_job() -> JobRef:
             calls, chosen = self.plane.calls, version
             if code is not None:
                 if version is not None:
-                    raise errors.Invalid("code becomes the next version: give it or a version, not both")
+                    raise errors.Invalid("code is registered as the next version: give code or a version, not both")
                 operations_train.refuse_unstartable(self.name, Path(code), wanted)
                 made = await deploy.register_code(calls, self.name, Path(code), framework=framework)
                 chosen = str(made["version"])
@@ -188,25 +140,17 @@ class Model:
 
     def monitor(self, tool: str | None = None) -> Monitor:
         """Return the model's monitor once it responds; start one if there is none. `tool`: tensorboard or scalars."""
-
-        async def watch() -> None:
-            await self.plane.calls.start_monitor(self.name, tool)
-            await self.plane.calls.wait_monitor(self.name)
-
-        self.plane.run(watch())
+        self.plane.run(self.plane.calls.start_monitor(self.name, tool))
+        self.plane.run(self.plane.calls.wait_monitor(self.name))
         return Monitor(self.plane, self.name)
 
     def serve(self, version: str | int, replicas: int = 1, *, checkpoint: str | None = None) -> str:
         """Serve one more version, wait until it is ready, and return the server's name. By default the server loads
         the version's last trained checkpoint, or its own files if it was never trained. `checkpoint` picks one by
         its id."""
-
-        async def serve_and_wait() -> str:
-            server = await self.plane.calls.serve(self.name, str(version), replicas, checkpoint=checkpoint)
-            await self.plane.calls.wait_ready(server)
-            return server
-
-        return self.plane.run(serve_and_wait())
+        server = self.plane.run(self.plane.calls.serve(self.name, str(version), replicas, checkpoint=checkpoint))
+        self.plane.run(self.plane.calls.wait_ready(server))
+        return server
 
     def promote(self, version: str | int) -> None:
         """Make a version the one that serves requests to the model's name."""
@@ -230,23 +174,29 @@ class Model:
         entries = self.plane.run(self.plane.calls.history(self.name))
         if at is None:
             return entries
-        until = _time(at)
+        until = _parse_time(at)
         return [entry for entry in entries if datetime.fromisoformat(entry["time"]) <= until]
 
     def as_of(self, at: str | datetime) -> dict[str, Any]:
         """Return the model as of a time: its spec, current version and versions. Raises NotFound."""
-        return self.plane.run(self.plane.calls.as_of(self.name, _time(at).isoformat()))
+        return self.plane.run(self.plane.calls.as_of(self.name, _parse_time(at).isoformat()))
 
     def permit(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
         """Let a principal read, predict, write or admin this model, or one alias of it. Returns its verbs."""
-        return self.plane.permit(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
+        return self.plane.run(self.plane.calls.permit(principal, *verbs, target=self._target(alias)))
 
     def forbid(self, principal: str, *verbs: str, alias: str | None = None) -> list[str]:
         """Revoke permissions that `permit` granted. Returns the remaining verbs."""
-        return self.plane.forbid(principal, *verbs, target=f"{self.name}@{alias}" if alias else self.name)
+        return self.plane.run(self.plane.calls.forbid(principal, *verbs, target=self._target(alias)))
+
+    def _resource(self) -> dict[str, Any]:
+        return self.plane.run(self.plane.calls.get("models", self.name))
+
+    def _target(self, alias: str | None) -> str:
+        return f"{self.name}@{alias}" if alias else self.name
 
 
-def _time(at: str | datetime) -> datetime:
+def _parse_time(at: str | datetime) -> datetime:
     """Times without a zone are local. Raises Invalid."""
     try:
         return times.parse(at) if isinstance(at, str) else at.astimezone(UTC)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -22,12 +21,6 @@ class SynchronousPlane(Protocol):
 
     def iterate(self, items: AsyncIterator[T]) -> Iterator[T]: ...
 
-    def get(self, kind: str, name: str, *, namespace: str | None = None) -> dict[str, Any]: ...
-
     def predict(
         self, name: str, inputs: Any, *, outputs: Sequence[str] | None = None, timeout_ms: int | None = None
     ) -> Prediction: ...
-
-    def permit(self, principal: str, *verbs: str, target: str) -> builtins.list[str]: ...
-
-    def forbid(self, principal: str, *verbs: str, target: str) -> builtins.list[str]: ...

@@ -18,7 +18,7 @@ from mizzen.manifests.reader import Document
 from mizzen.sdk.connection.warnings import Warned
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.resources import Resources
+    from mizzen.sdk.api.resources import ResourceCalls
 
 Manifests = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Mapping[str, Any]]
 """A path, `-` for stdin, a text (it has a line break, or begins with a brace), one object, or several."""
@@ -73,7 +73,7 @@ def lint(manifests: Manifests, home: str = "embedded") -> list[Checked]:
 
 
 async def apply(
-    plane: Resources,
+    plane: ResourceCalls,
     found: Sequence[Document],
     *,
     dry_run: bool = False,
@@ -90,20 +90,20 @@ async def apply(
     for one in tried if dry_run or refused else ():
         tell(one.applied if dry_run or one.error else replace(one.applied, outcome="unsent"))
     if refused:
-        raise _refusal([(one.document, one.error) for one in refused if one.error is not None])
+        raise _join_refusals([(one.document, one.error) for one in refused if one.error is not None])
     return [one.applied for one in tried] if dry_run else await _send_all(plane, tried, tell)
 
 
-async def diff(plane: Resources, found: Sequence[Document], *, namespace: str | None = None) -> str:
+async def diff(plane: ResourceCalls, found: Sequence[Document], *, namespace: str | None = None) -> str:
     checked = _check_documents(found, namespace, plane.namespace)
     for one in checked:
         _warn(plane, one.document, map(str, one.warnings))
-    if faulty := [(one.document, _invalid(one)) for one in checked if one.faults]:
-        raise _refusal(faulty)
+    if faulty := [(one.document, _to_error(one)) for one in checked if one.faults]:
+        raise _join_refusals(faulty)
     pieces = []
     for document in found:
         wanted = _with_namespace(document.data, namespace or plane.namespace)
-        pieces.append(canonical.difference(await _live(plane, wanted), wanted, source=Path(document.source).name))
+        pieces.append(canonical.difference(await _fetch_live(plane, wanted), wanted, source=Path(document.source).name))
     return "".join(pieces)
 
 
@@ -114,7 +114,7 @@ def _check_documents(found: Sequence[Document], namespace: str | None, default: 
     space = namespace or default
     checked = []
     for one, again in zip(linting.lint(found, everything, space), linting.repeat_warnings(found, space), strict=True):
-        faults = (*one.faults, *_elsewhere(one.document, namespace))
+        faults = (*one.faults, *_check_namespace(one.document, namespace))
         checked.append(Checked(one.document, faults, one.warnings if faults else (*one.document.warnings, *again)))
     return checked
 
@@ -129,7 +129,7 @@ class _Tried:
     error: errors.MizzenError | None = None
 
 
-async def _try_all(plane: Resources, found: Sequence[Document], namespace: str | None) -> list[_Tried]:
+async def _try_all(plane: ResourceCalls, found: Sequence[Document], namespace: str | None) -> list[_Tried]:
     """Dry-run all documents; the result is in the order for sending."""
     checked = _check_documents(found, namespace, plane.namespace)
     tried: list[_Tried] = []
@@ -142,22 +142,22 @@ async def _try_all(plane: Resources, found: Sequence[Document], namespace: str |
 
 
 async def _try(
-    plane: Resources, checked: Checked, before: Sequence[Document], space: str, on_warning: Warned
+    plane: ResourceCalls, checked: Checked, before: Sequence[Document], space: str, on_warning: Warned
 ) -> _Tried:
     document = checked.document
     if checked.faults:
-        return _refuse(document, document.data, space, _invalid(checked))
+        return _refuse(document, document.data, space, _to_error(checked))
     wanted = _with_namespace(document.data, space)
     try:
-        live = await _live(plane, wanted)
-        assume = _assumptions(before, wanted, space)
+        live = await _fetch_live(plane, wanted)
+        assume = _list_assumptions(before, wanted, space)
         applied = await _apply_one(plane, wanted, live, on_warning, dry_run=True, assume=assume)
     except _REFUSALS as error:
         return _refuse(document, wanted, space, error)
     return _Tried(document, applied, wanted, live)
 
 
-async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> list[Applied]:
+async def _send_all(plane: ResourceCalls, tried: Sequence[_Tried], tell: Tell) -> list[Applied]:
     done: list[Applied] = []
     for one in tried:
         try:
@@ -166,7 +166,7 @@ async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> li
             left = tried[len(done) + 1 :]
             refused = isinstance(error, _REFUSALS)
             outcome: Literal["refused", "unknown"] = "refused" if refused else "unknown"
-            tell(replace(one.applied, outcome=outcome, object=one.wanted, faults=_faults(error)))
+            tell(replace(one.applied, outcome=outcome, object=one.wanted, faults=_faults_of(error)))
             for other in left:
                 tell(replace(other.applied, outcome="unsent", object=other.wanted))
             raise _with_progress(error, one.document, done, left) from error
@@ -176,7 +176,7 @@ async def _send_all(plane: Resources, tried: Sequence[_Tried], tell: Tell) -> li
 
 
 async def _apply_one(
-    plane: Resources,
+    plane: ResourceCalls,
     wanted: Mapping[str, Any],
     live: Mapping[str, Any] | None,
     on_warning: Warned,
@@ -193,11 +193,11 @@ async def _apply_one(
             if live is None:
                 stored, outcome = await plane.create(wanted, **how), "created"
             else:
-                stored = await plane.replace(_over(live, wanted), **how)
-                outcome = "unchanged" if _same(live, stored) else "configured"
+                stored = await plane.replace(_merge_over(live, wanted), **how)
+                outcome = "unchanged" if _is_same(live, stored) else "configured"
         except (errors.Conflict, errors.AlreadyExists, errors.NotFound):
-            before, live = live, await _live(plane, wanted)
-            if not left or _version(before) == _version(live):
+            before, live = live, await _fetch_live(plane, wanted)
+            if not left or _version_of(before) == _version_of(live):
                 raise  # no concurrent write: the object itself is rejected
             continue
         return Applied(kind, metadata["namespace"], metadata["name"], outcome, stored)  # type: ignore[arg-type]
@@ -206,25 +206,25 @@ async def _apply_one(
 
 def _refuse(document: Document, wanted: Mapping[str, Any], space: str, error: errors.MizzenError) -> _Tried:
     kind = document.kind.name if document.kind else str(document.data.get("kind") or "")
-    said = str(document.metadata.get("namespace") or space)
-    applied = Applied(kind, said, document.name, "refused", wanted, _faults(error))
+    namespace = str(document.metadata.get("namespace") or space)
+    applied = Applied(kind, namespace, document.name, "refused", wanted, _faults_of(error))
     return _Tried(document, applied, wanted, error=error)
 
 
-def _invalid(checked: Checked) -> errors.Invalid:
+def _to_error(checked: Checked) -> errors.Invalid:
     return errors.Invalid.of(str(checked.document), checked.faults)
 
 
-def _faults(error: errors.MizzenError) -> tuple[errors.Fault, ...]:
+def _faults_of(error: errors.MizzenError) -> tuple[errors.Fault, ...]:
     return error.faults or (errors.Fault("", error.message),)
 
 
-def _refusal(refused: Sequence[tuple[Document, errors.MizzenError]]) -> errors.MizzenError:
+def _join_refusals(refused: Sequence[tuple[Document, errors.MizzenError]]) -> errors.MizzenError:
     """Return one error with the faults of all objects, each with its file and object."""
     faults = tuple(
         errors.Fault(f"{document.place}: {fault.path}".removesuffix(": "), fault.message)
         for document, error in refused
-        for fault in _faults(error)
+        for fault in _faults_of(error)
     )
     sorts = {type(error) for _, error in refused}
     sort = sorts.pop() if len(sorts) == 1 else errors.Invalid
@@ -247,7 +247,7 @@ def _join_names(names: Sequence[str]) -> str:
     return ", ".join(names[:_MOST_NAMED]) + more or "nothing"
 
 
-def _warn(plane: Resources, document: Document, odd: Iterable[str]) -> None:
+def _warn(plane: ResourceCalls, document: Document, odd: Iterable[str]) -> None:
     for text in odd:
         plane.warn(f"{document.place}: {text}")
 
@@ -256,24 +256,24 @@ def _ignore_repeated(_text: str) -> None:
     """The dry run already emitted these warnings."""
 
 
-def _assumptions(before: Iterable[Document], wanted: Mapping[str, Any], space: str) -> list[str]:
+def _list_assumptions(before: Iterable[Document], wanted: Mapping[str, Any], space: str) -> list[str]:
     """Return the earlier objects that this one may refer to. Others are left out: a batch can be large, a query
     cannot."""
-    said, here = json.dumps(wanted["spec"], ensure_ascii=False), wanted["metadata"]["namespace"]
+    spec, here = json.dumps(wanted["spec"], ensure_ascii=False), wanted["metadata"]["namespace"]
     there = [
         str(one)
         for one in before
         if one.kind and one.name and (one.metadata.get("namespace") or space) == here
-        if one.name.partition(".")[0] in said
+        if one.name.partition(".")[0] in spec
     ]
     return there[:_MOST_ASSUMED]
 
 
-def _elsewhere(document: Document, namespace: str | None) -> Iterator[errors.Fault]:
+def _check_namespace(document: Document, namespace: str | None) -> Iterator[errors.Fault]:
     """Yield a fault if the document names another namespace than the requested one."""
-    said = document.metadata.get("namespace")
-    if namespace is not None and said not in (None, namespace):
-        yield errors.Fault("metadata.namespace", f"is '{said}', but '{namespace}' was asked for")
+    own = document.metadata.get("namespace")
+    if namespace is not None and own not in (None, namespace):
+        yield errors.Fault("metadata.namespace", f"is '{own}', but the request is for '{namespace}'")
 
 
 def _with_namespace(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:
@@ -282,18 +282,18 @@ def _with_namespace(data: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     return {**data, "metadata": {**kept, "namespace": metadata.get("namespace") or namespace}}
 
 
-def _over(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _merge_over(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return the file's object to replace `live`, guarded by its resourceVersion. Annotations and finalizers that files
     omit are kept."""
-    said = live["metadata"].get("annotations") or {}
-    kept = {key: said[key] for key in canonical.NOT_WRITTEN if key in said}
+    annotations_before = live["metadata"].get("annotations") or {}
+    kept = {key: annotations_before[key] for key in canonical.NOT_WRITTEN if key in annotations_before}
     annotations = {**kept, **(wanted["metadata"].get("annotations") or {})}
     guard = {"annotations": annotations, "resourceVersion": live["metadata"]["resourceVersion"]}
     held = {"finalizers": live["metadata"].get("finalizers") or []}
     return {**wanted, "metadata": {**held, **wanted["metadata"], **guard}}
 
 
-async def _live(plane: Resources, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+async def _fetch_live(plane: ResourceCalls, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
     metadata = wanted["metadata"]
     try:
         return await plane.get(wanted["kind"], metadata["name"], namespace=metadata["namespace"])
@@ -301,11 +301,11 @@ async def _live(plane: Resources, wanted: Mapping[str, Any]) -> dict[str, Any] |
         return None
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Compare as JSON: Python's own comparison would take true for 1."""
     first, second = (json.dumps(canonical.user_fields(each), sort_keys=True) for each in (one, other))
     return first == second
 
 
-def _version(live: Mapping[str, Any] | None) -> str:
+def _version_of(live: Mapping[str, Any] | None) -> str:
     return str(live["metadata"]["resourceVersion"]) if live else ""

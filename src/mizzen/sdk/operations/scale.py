@@ -11,12 +11,12 @@ from mizzen.sdk.api.resources import condition_of
 from mizzen.sdk.operations import deploy
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.models import Registry
+    from mizzen.sdk.api.models import ModelCalls
 
 _PAUSE: Final = 0.05
 
 
-async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, seconds: float) -> str:
+async def scale(plane: ModelCalls, name: str, replicas: int, *, wait: bool, seconds: float) -> str:
     """`name` is an InferenceModel, or a model, which means the server of its current version. Returns the server's
     name.
 
@@ -32,7 +32,13 @@ async def scale(plane: Registry, name: str, replicas: int, *, wait: bool, second
 
 
 async def autoscale(
-    plane: Registry, name: str, limits: Mapping[str, float] | None, *, replicas: int | None, wait: bool, seconds: float
+    plane: ModelCalls,
+    name: str,
+    limits: Mapping[str, float] | None,
+    *,
+    replicas: int | None,
+    wait: bool,
+    seconds: float,
 ) -> str:
     """Scale with the load within `limits`, fields of `spec.autoScale`. None: use the fixed number `replicas`."""
     server = await plane.server_of(name)
@@ -50,7 +56,7 @@ async def autoscale(
     return server
 
 
-async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
+async def _wait_scaled(plane: ModelCalls, server: str, seconds: float) -> None:
     """It polls at least once, however short the timeout: the final message needs the status."""
     resource = await plane.get("inferencemodels", server)
     try:
@@ -60,31 +66,31 @@ async def _wait_scaled(plane: Registry, server: str, seconds: float) -> None:
                 running, ready = status.get("replicas") or 0, status.get("readyReplicas") or 0
                 if running == ready == wanted and _is_current(resource):
                     return
-                said = f"{ready} of {wanted} replicas are ready"
+                state = f"{ready} of {wanted} replicas are ready"
                 condition = deploy.hopeless(resource) or condition_of(resource, "Ready")
-                why = condition.get("message", "") if ready < wanted else f"{running} are running still"
+                why = condition.get("message", "") if ready < wanted else f"{running} are still running"
                 if wanted and deploy.hopeless(resource):
                     break
                 await asyncio.sleep(_PAUSE)
                 resource = await plane.get("inferencemodels", server)
     except TimeoutError:
         raise errors.DeadlineExceeded(
-            f"{said} after {seconds:g} s" + (f": {why}" if why else ""),
-            hint=f"it goes on: 'mizzen describe inferencemodel/{server}' shows how far; logs: 'mizzen logs {server}'",
+            f"{state} after {seconds:g} s" + (f": {why}" if why else ""),
+            hint=f"scaling continues: see 'mizzen describe inferencemodel/{server}' and 'mizzen logs {server}'",
         ) from None
-    raise errors.ModelFailed(f"{said}: {why}", hint=f"logs: 'mizzen logs {server}'")
+    raise errors.ModelFailed(f"{state}: {why}", hint=f"logs: 'mizzen logs {server}'")
 
 
 def _replicas_of(server: Mapping[str, Any]) -> int:
     """The autoscaler's number, or else the spec's."""
     spec, desired = server["spec"], (server.get("status") or {}).get("desiredReplicas")
-    asked = int(spec.get("replicas", 1))
+    declared = int(spec.get("replicas", 1))
     if spec.get("deployToLayer") == "edge":
-        return min(asked, 1)  # only one process runs there, as the warning said
-    return int(desired) if asked and spec.get("autoScale") and desired is not None else asked
+        return min(declared, 1)  # only one process runs there, as the warning said
+    return int(desired) if declared and spec.get("autoScale") and desired is not None else declared
 
 
 def _is_current(server: Mapping[str, Any]) -> bool:
     """Return whether the status reflects the present spec, which matters only with autoscaling."""
-    told = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
-    return told or not server["spec"].get("autoScale")
+    reported = (server.get("status") or {}).get("observedGeneration") == server["metadata"].get("generation")
+    return reported or not server["spec"].get("autoScale")

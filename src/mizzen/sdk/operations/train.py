@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from mizzen import errors
 
 if TYPE_CHECKING:
-    from mizzen.sdk.api.jobs import JobRef, Jobs
+    from mizzen.sdk.api.jobs import JobCalls, JobRef
 
 ENDS: Final = ("Succeeded", "Failed")
 PATIENCE: Final = 60.0
@@ -57,22 +57,22 @@ def spec_of(
     """Build the spec of a TrainingJob, without fields that were not given. Raises Invalid for values that cannot be
     parsed."""
     if dataset is None and (sha256 or secret):
-        raise errors.Invalid(f"a {'sha256' if sha256 else 'secret'} is of a dataset: give that, too")
+        raise errors.Invalid(f"{'sha256' if sha256 else 'secret'} needs a dataset")
     fields: dict[str, Any] = {
         "command": shlex.split(command) if isinstance(command, str) else list(command) if command else None,
-        "hyperparameters": _params(params),
+        "hyperparameters": _check_params(params),
         "dataset": None if dataset is None else dataset_of(dataset, sha256=sha256, secret=secret),
         "resources": {name: str(value) for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
         or None,
         "gpu": gpu,
         "priority": priority,
         "restartPolicy": restart,
-        "activeDeadlineSeconds": None if deadline is None else _seconds(deadline),
+        "activeDeadlineSeconds": None if deadline is None else _parse_seconds(deadline),
         "retention": None if keep is None else {"checkpoints": keep},
-        "env": [_variable(name, value) for name, value in env.items()] if env else None,
+        "env": [_to_env_variable(name, value) for name, value in env.items()] if env else None,
         "frameworkType": framework,
     }
-    fields["replicas" if isinstance(replicas, int) else "replicaSpecs"] = _replicas(replicas)
+    fields["replicas" if isinstance(replicas, int) else "replicaSpecs"] = _to_replica_specs(replicas)
     return {name: value for name, value in {**fields, **(more or {})}.items() if value is not None}
 
 
@@ -85,16 +85,18 @@ def dataset_of(
     text = str(given)
     scheme = urlsplit(text).scheme if "://" in text else ""
     if sha256 is not None and scheme not in ("http", "https"):
-        raise errors.Invalid(f"a sha256 is for a dataset at an http(s) address, which '{text}' is not")
+        raise errors.Invalid(f"sha256 needs a dataset at an http(s) address, not '{text}'")
     if secret is not None and scheme != "s3":
-        raise errors.Invalid(f"a secret is for a dataset in a bucket, which '{text}' is not", hint="s3://bucket/prefix")
+        raise errors.Invalid(f"secret needs a dataset in a bucket, not '{text}'", hint="for example s3://bucket/prefix")
     if scheme == "s3":
         bucket, _, prefix = text.removeprefix("s3://").partition("/")
-        return {"s3": _without_none(bucket=bucket, prefix=prefix, secret=secret)}
+        return {"s3": _drop_empty(bucket=bucket, prefix=prefix, secret=secret)}
     if scheme in ("http", "https"):
-        return {"http": _without_none(url=text, sha256sum=sha256)}
+        return {"http": _drop_empty(url=text, sha256sum=sha256)}
     if scheme:
-        raise errors.Invalid(f"a dataset cannot be fetched by {scheme}", hint="s3://…, http(s)://… or a path")
+        raise errors.Invalid(
+            f"'{scheme}' is not a valid scheme for a dataset", hint="expected s3://…, http(s)://… or a path"
+        )
     return {"path": str(Path(text).absolute())}
 
 
@@ -113,11 +115,12 @@ def refuse_unstartable(model: str, code: Path, spec: Mapping[str, Any]) -> None:
     else:  # an archive, which the plane unpacks, or nothing
         return
     raise errors.NotFound(
-        f"no train.py {where}: name what to run", hint=f"mizzen train start {model} --code {code} -- python {run}"
+        f"no train.py {where}: give the command to run",
+        hint=f"mizzen train start {model} --code {code} -- python {run}",
     )
 
 
-async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
+async def wait(plane: JobCalls, job: JobRef, seconds: float | None, look: Look) -> dict[str, Any]:
     """Wait until the job set has succeeded, and return it. Raises TrainingFailed; or DeadlineExceeded, while it keeps
     running."""
     try:
@@ -125,24 +128,24 @@ async def wait(plane: Jobs, job: JobRef, seconds: float | None, look: Look) -> d
             ended = await _wait_for_end(plane, job, look)
     except TimeoutError:
         raise errors.DeadlineExceeded(
-            f"job {job.id} has not ended after {seconds:g} s; it goes on",
-            hint=f"'mizzen train show {job.id}' shows how far it is, 'mizzen train stop {job.id}' ends it",
+            f"job {job.id} has not ended after {seconds:g} s; it keeps running",
+            hint=f"'mizzen train show {job.id}' shows its progress, 'mizzen train stop {job.id}' stops it",
         ) from None
     if ended["state"] == "Succeeded":
         return ended
     raise await failure(plane, job, ended)
 
 
-async def failure(plane: Jobs, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
+async def failure(plane: JobCalls, job: JobRef, ended: Mapping[str, Any]) -> errors.TrainingFailed:
     """Return why it failed, with the last lines of its log."""
-    told = state_condition(ended)
-    reason, message = str(told.get("reason") or "Failed"), str(told.get("message") or "").strip()
+    condition = state_condition(ended)
+    reason, message = str(condition.get("reason") or "Failed"), str(condition.get("message") or "").strip()
     text = f"job {job.id} failed: {reason}" + (f": {message}" if message else "")
     lines = str(ended.get("lastLines") or "").splitlines()[-LAST_LINES:]
     if not lines and reason != "Terminated":
         lines = await _last_lines(plane, job)
     printed = "\n  | ".join([LOG_ENDS, *lines]) if lines else ""
-    return errors.TrainingFailed(f"{text}{printed}", hint=f"all of its log: 'mizzen train logs {job.id}'")
+    return errors.TrainingFailed(f"{text}{printed}", hint=f"full log: 'mizzen train logs {job.id}'")
 
 
 def state_condition(job: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -151,7 +154,7 @@ def state_condition(job: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((one for one in conditions if one["type"] == job.get("state")), {})
 
 
-async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
+async def _wait_for_end(plane: JobCalls, job: JobRef, look: Look) -> dict[str, Any]:
     clock = asyncio.get_running_loop().time
     failing_since: float | None = None
     pause, known = _PAUSE, False
@@ -166,8 +169,8 @@ async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
             if not known:
                 raise
             raise errors.NotFound(
-                f"job {job.id} is gone: somebody deleted it, or its time was over after it had ended",
-                hint=f"what it saved is kept: 'mizzen version describe {job.model} {job.version}'",
+                f"job {job.id} is gone: a user deleted it, or its time to live ended",
+                hint=f"its checkpoints remain: 'mizzen version describe {job.model} {job.version}'",
             ) from error
         else:
             known, failing_since = True, None
@@ -178,7 +181,7 @@ async def _wait_for_end(plane: Jobs, job: JobRef, look: Look) -> dict[str, Any]:
         pause = min(pause * 1.2, _LONGEST_PAUSE)
 
 
-async def _last_lines(plane: Jobs, job: JobRef) -> list[str]:
+async def _last_lines(plane: JobCalls, job: JobRef) -> list[str]:
     try:
         text = "".join([piece async for piece in plane.read_job_logs(job, tail=LAST_LINES)])
     except errors.MizzenError:  # the job's failure is the news; this one would hide it
@@ -186,13 +189,13 @@ async def _last_lines(plane: Jobs, job: JobRef) -> list[str]:
     return text.splitlines()[-LAST_LINES:]
 
 
-def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _check_params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Raises Invalid for values that JSON cannot represent."""
     if given is None:
         return None
     if not isinstance(given, Mapping):
         raise errors.Invalid(
-            f"params is a {type(given).__name__}, and must be a mapping of names to values",
+            f"params must be a mapping of names to values, not a {type(given).__name__}",
             hint="for example {'rate': 0.1}",
         )
     try:
@@ -200,19 +203,19 @@ def _params(given: Mapping[str, Any] | None) -> dict[str, Any] | None:
     except (TypeError, ValueError, RecursionError) as error:
         raise errors.Invalid(
             f"params cannot be written as JSON: {error}",
-            hint="texts, numbers but NaN and infinity, true, false, null, and lists and objects of them",
+            hint="expected text, numbers other than NaN and infinity, true, false, null, or lists and objects of these",
         ) from error
     return dict(given) or None
 
 
-def _replicas(given: int | Mapping[str, Any] | None) -> Any:
+def _to_replica_specs(given: int | Mapping[str, Any] | None) -> Any:
     """{"Chief": 1, "Worker": 2}, or each type with the fields of a replica spec."""
     if not isinstance(given, Mapping):
         return given
     return {name: {"replicas": value} if isinstance(value, int) else dict(value) for name, value in given.items()}
 
 
-def _variable(name: str, value: Any) -> dict[str, Any]:
+def _to_env_variable(name: str, value: Any) -> dict[str, Any]:
     """The value is a text, or {"secret", "key"} for a value of a secret."""
     if not isinstance(value, Mapping):
         return {"name": name, "value": str(value)}
@@ -221,15 +224,15 @@ def _variable(name: str, value: Any) -> dict[str, Any]:
     return {"name": name, **value}
 
 
-def _seconds(given: float | str) -> int:
+def _parse_seconds(given: float | str) -> int:
     """Whole seconds, at least one."""
     if not isinstance(given, str):
         return max(1, round(given))
     parts = _DURATION.findall(given)
     if not parts or "".join(number + unit for number, unit in parts) != given:
-        raise errors.Invalid(f"'{given}' is no duration", hint="write 90s, 30m, 2h, 1h30m or 2d")
+        raise errors.Invalid(f"'{given}' is not a valid duration", hint="expected 90s, 30m, 2h, 1h30m or 2d")
     return max(1, round(sum(float(number) * _SECONDS[unit] for number, unit in parts)))
 
 
-def _without_none(**fields: str | None) -> dict[str, str]:
+def _drop_empty(**fields: str | None) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}

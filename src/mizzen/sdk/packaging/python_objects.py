@@ -21,11 +21,11 @@ PICKLED_FILE: Final = "model.cloudpickle"
 
 
 @contextmanager
-def open_source(thing: Any, *, folder: Path | None = None) -> Iterator[source.Source]:
+def open_source(thing: Any) -> Iterator[source.Source]:
     """Yield the source for `thing`, written to temporary files if needed; these are removed afterwards. Raises Invalid,
     NotFound."""
     if isinstance(thing, str | Path):
-        with source.open_source(str(thing), folder or Path.cwd()) as found:
+        with source.open_source(str(thing), Path.cwd()) as found:
             yield found
     elif inspect.isfunction(thing) or inspect.isclass(thing):
         with _code(thing) as found:

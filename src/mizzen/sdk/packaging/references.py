@@ -13,7 +13,7 @@ _NUMBER: Final = re.compile(r"v?0*([1-9][0-9]*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class VersionReference:
     """At most one of `version` and `alias` is set; with neither, it means the current version."""
 
     name: str
@@ -21,14 +21,16 @@ class Reference:
     alias: str | None = None
 
 
-def parse(text: str) -> Reference:
+def parse(text: str) -> VersionReference:
     """Raises Invalid."""
     found = _SHAPE.fullmatch(text)
     if found is None:
-        raise errors.Invalid(f"'{text}' names no version", hint="write model:version, model@alias or model")
+        raise errors.Invalid(
+            f"'{text}' is not a valid reference to a version", hint="expected model:version, model@alias or model"
+        )
     name, version, alias = found.groups()
     number = _NUMBER.fullmatch(version or "")
-    return Reference(name, number[1] if number else version, alias)
+    return VersionReference(name, number[1] if number else version, alias)
 
 
 def format_reference(name: str, version: str | int | None, alias: str | None) -> str:

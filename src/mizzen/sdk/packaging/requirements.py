@@ -23,7 +23,7 @@ def to_list(given: Required | None) -> list[str] | None:
         return list(requirements.read(Path(given).read_text("utf-8")))
     except OSError as error:
         raise errors.NotFound(
-            f"cannot read {given}: {error.strerror}", hint="a single requirement goes into a list: ['numpy>=2']"
+            f"cannot read {given}: {error.strerror}", hint="put a single requirement into a list: ['numpy>=2']"
         ) from error
     except ValueError as error:
         raise errors.Invalid(f"{given}: {error}") from error

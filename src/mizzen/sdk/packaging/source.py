@@ -41,16 +41,16 @@ def open_source(what: str, folder: Path, entrypoint: str | None = None) -> Itera
     """
     path = folder / what
     if path.exists():
-        yield _plain(path.resolve(), what) if entrypoint is None else Source(path.resolve(), None, entrypoint)
+        yield _source_of_path(path.resolve(), what) if entrypoint is None else Source(path.resolve(), None, entrypoint)
         return
     if entrypoint is not None:
         raise errors.NotFound(
-            f"no file or folder '{what}' here", hint="an entrypoint is for a path; module:object names both"
+            f"no file or folder '{what}' here", hint="an entrypoint needs a path; module:object names both"
         )
     by_file = _FILE_ENTRYPOINT.fullmatch(what)
     if by_file and (folder / by_file["file"]).is_file():
         file = (folder / by_file["file"]).resolve()
-        yield _module_file(file, file.stem, by_file["object"])
+        yield _source_of_file(file, file.stem, by_file["object"])
         return
     by_name = _ENTRYPOINT.fullmatch(what)
     if by_name is None:
@@ -58,7 +58,7 @@ def open_source(what: str, folder: Path, entrypoint: str | None = None) -> Itera
             f"no file or folder '{what}' here",
             hint="give a path such as model.joblib, or module:object for Python code",
         )
-    with _module(by_name["module"], by_name["object"], folder.resolve()) as source:
+    with _open_module(by_name["module"], by_name["object"], folder.resolve()) as source:
         yield source
 
 
@@ -68,7 +68,7 @@ def check_defines(file: Path, object_: str) -> None:
         tree = ast.parse(file.read_bytes(), filename=str(file))
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise errors.Invalid(f"{file.name}{line} is no Python: {error.args[0]}") from error
+        raise errors.Invalid(f"{file.name}{line} is not valid Python: {error.args[0]}") from error
     names = _names_defined(tree.body)
     wanted = object_.split(".", maxsplit=1)[0]
     if wanted in names or "*" in names or "__getattr__" in names:
@@ -76,23 +76,23 @@ def check_defines(file: Path, object_: str) -> None:
     close = difflib.get_close_matches(wanted, names, n=1, cutoff=0.75)
     public = sorted(name for name in names if not name.startswith("_"))
     hint = f"did you mean '{close[0]}'?" if close else "it defines " + (", ".join(public) or "nothing")
-    raise errors.NotFound(f"{file.name} defines no '{wanted}'", hint=hint)
+    raise errors.NotFound(f"{file.name} does not define '{wanted}'", hint=hint)
 
 
-def _plain(path: Path, what: str) -> Source:
+def _source_of_path(path: Path, what: str) -> Source:
     if path.is_file() and path.suffix == ".py":
         raise errors.Invalid(
-            f"{what} is Python code: which object of it answers?", hint=f"name it, for example {path.stem}:predict"
+            f"{what} is Python code: name the object to serve", hint=f"for example {path.stem}:predict"
         )
     return Source(path)
 
 
 @contextmanager
-def _module(module: str, object_: str, folder: Path) -> Iterator[Source]:
-    file = _find(module, folder)
+def _open_module(module: str, object_: str, folder: Path) -> Iterator[Source]:
+    file = _find_file(module, folder)
     top, _, rest = module.partition(".")
     if not rest and file.name != "__init__.py":
-        yield _module_file(file, module, object_)
+        yield _source_of_file(file, module, object_)
         return
     check_defines(file, object_)
     with tempfile.TemporaryDirectory(prefix="mizzen-") as copy:
@@ -101,12 +101,12 @@ def _module(module: str, object_: str, folder: Path) -> Iterator[Source]:
         yield Source(Path(copy), "python", f"{module}:{object_}")
 
 
-def _module_file(file: Path, module: str, object_: str) -> Source:
+def _source_of_file(file: Path, module: str, object_: str) -> Source:
     check_defines(file, object_)
     return Source(file, "python", f"{module}:{object_}")
 
 
-def _find(module: str, folder: Path) -> Path:
+def _find_file(module: str, folder: Path) -> Path:
     place = folder.joinpath(*module.split("."))
     for file in (place / "__init__.py", place.with_name(place.name + ".py")):
         if file.is_file():
@@ -118,7 +118,7 @@ def _find(module: str, folder: Path) -> Path:
     ]
     close = difflib.get_close_matches(place.name, near, n=1, cutoff=0.75)
     parent, _, _ = module.rpartition(".")
-    hint = "run deploy in the folder that holds it"
+    hint = "deploy from the folder that contains it"
     if close:
         hint = f"did you mean '{parent}.{close[0]}'?" if parent else f"did you mean '{close[0]}'?"
     raise errors.NotFound(f"no module '{module}' in {folder}", hint=hint)

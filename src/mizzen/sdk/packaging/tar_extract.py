@@ -32,7 +32,7 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
             members = [(member, _within(folder, member.name)) for member in archive if member.isreg()]
             for _, target in members:
                 if target.exists():
-                    raise errors.AlreadyExists(f"{target} is there already", hint="name another folder")
+                    raise errors.AlreadyExists(f"{target} already exists", hint="choose another folder")
             folder.mkdir(parents=True, exist_ok=True)
             for member, target in members:
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -41,11 +41,11 @@ def _unpack(file: IO[bytes], folder: Path) -> None:
                 with content, target.open("xb") as made:
                     shutil.copyfileobj(content, made)
     except tarfile.TarError as error:
-        raise errors.Unavailable(f"what the plane sent is cut off or damaged: {error}", hint="try again") from error
+        raise errors.Unavailable(f"the download is truncated or damaged: {error}", hint="try again") from error
 
 
 def _within(folder: Path, name: str) -> Path:
     parts = PurePosixPath(name).parts
     if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
-        raise errors.Invalid(f"the plane sent a file named {name!r}, which leads out of the folder")
+        raise errors.Invalid(f"the plane sent a file named {name!r}, which is outside the folder")
     return folder.joinpath(*parts)

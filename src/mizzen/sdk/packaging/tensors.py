@@ -23,7 +23,7 @@ UNNAMED: Final = "input"
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ModelTensor:
     """An input or output as a model declares it. -1 in a shape means any size."""
 
     name: str
@@ -46,16 +46,17 @@ class Prediction:
         if len(self.outputs) != 1:
             names = ", ".join(self.outputs) or "none"
             raise errors.BadRequest(
-                f"'{self.model}' answered {len(self.outputs)} outputs: {names}",
+                f"'{self.model}' returned {len(self.outputs)} outputs: {names}",
                 hint="take one: prediction.outputs[name]",
             )
         return next(iter(self.outputs.values()))
 
 
-def inputs_of(metadata: Mapping[str, Any]) -> tuple[Tensor, ...]:
+def inputs_of(metadata: Mapping[str, Any]) -> tuple[ModelTensor, ...]:
     """Return the inputs named in V2 model metadata."""
     return tuple(
-        Tensor(str(item["name"]), str(item["datatype"]), tuple(item["shape"])) for item in metadata.get("inputs") or ()
+        ModelTensor(str(item["name"]), str(item["datatype"]), tuple(item["shape"]))
+        for item in metadata.get("inputs") or ()
     )
 
 
@@ -68,17 +69,17 @@ def is_v2(inputs: Any) -> bool:
     )
 
 
-def encode(inputs: Any, signature: Sequence[Tensor] = ()) -> list[dict[str, Any]]:
+def encode(inputs: Any, signature: Sequence[ModelTensor] = ()) -> list[dict[str, Any]]:
     """Return the `inputs` of a V2 request. Raises BadRequest if they cannot be sent, or their names are not the
     model's."""
-    named = _by_name(inputs, signature)
+    named = _name_inputs(inputs, signature)
     known = {tensor.name: tensor for tensor in signature}
     unknown = [name for name in named if known and name not in known]
     if unknown:
         raise errors.BadRequest(
-            f"no input '{unknown[0]}'", hint="inputs are " + ", ".join(f"'{name}'" for name in known)
+            f"the model has no input '{unknown[0]}'", hint="inputs are " + ", ".join(f"'{name}'" for name in known)
         )
-    return [_tensor(name, value, known.get(name)) for name, value in named.items()]
+    return [_encode_tensor(name, value, known.get(name)) for name, value in named.items()]
 
 
 def decode(answer: Mapping[str, Any]) -> Prediction:
@@ -96,25 +97,25 @@ def array_of(tensor: Mapping[str, Any]) -> Array:
     return np.array(tensor["data"], dtype).reshape(tuple(tensor["shape"]))
 
 
-def _by_name(inputs: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+def _name_inputs(inputs: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     if isinstance(inputs, Mapping):
         return {str(name): value for name, value in inputs.items()}
     if hasattr(inputs, "to_numpy") and hasattr(inputs, "columns"):
-        return _columns(inputs, signature)
+        return _split_columns(inputs, signature)
     if isinstance(inputs, list | tuple) and inputs and all(isinstance(row, Mapping) for row in inputs):
-        return _records(inputs)
+        return _join_records(inputs)
     if not signature:
         return {UNNAMED: inputs}
     if len(signature) == 1:
         return {signature[0].name: inputs}
-    table = _array(inputs, signature[0].name)
+    table = _to_array(inputs, signature[0].name)
     if table.ndim == 2 and table.shape[1] == len(signature):
         return {tensor.name: table[:, i] for i, tensor in enumerate(signature)}
     names = ", ".join(f"'{tensor.name}'" for tensor in signature)
     raise errors.BadRequest(f"the model takes {len(signature)} inputs: {names}", hint="send a dict of name to values")
 
 
-def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
+def _split_columns(frame: Any, signature: Sequence[ModelTensor]) -> dict[str, Any]:
     """Convert a DataFrame: one tensor if the model takes one, else one per column."""
     names = [str(column) for column in frame.columns]
     if len(signature) == 1 and signature[0].name not in names:
@@ -122,7 +123,7 @@ def _columns(frame: Any, signature: Sequence[Tensor]) -> dict[str, Any]:
     return {name: frame[column].to_numpy() for name, column in zip(names, frame.columns, strict=True)}
 
 
-def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _join_records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Convert rows that are dicts from column to value."""
     for row in rows:
         if row.keys() != rows[0].keys():
@@ -133,8 +134,8 @@ def _records(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {str(name): [row[name] for row in rows] for name in rows[0]}
 
 
-def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
-    given = _to_rows(_array(value, name), wanted)
+def _encode_tensor(name: str, value: Any, wanted: ModelTensor | None) -> dict[str, Any]:
+    given = _to_rows(_to_array(value, name), wanted)
     if wanted is not None:
         _refuse_words(given, wanted)
     try:
@@ -144,28 +145,28 @@ def _tensor(name: str, value: Any, wanted: Tensor | None) -> dict[str, Any]:
     if wanted is not None and wanted.datatype != datatype.name:
         datatype, array = _cast(array, datatype, wanted)
     if not tensors.is_finite(array):
-        raise errors.BadRequest(f"input '{name}' holds NaN or infinity, which JSON cannot carry")
+        raise errors.BadRequest(f"input '{name}' contains NaN or infinity, which JSON cannot represent")
     return {
         "name": name, "datatype": datatype.name, "shape": list(array.shape), "data": array.ravel().tolist(),
     }  # fmt: skip
 
 
-def _refuse_words(array: Array, wanted: Tensor) -> None:
+def _refuse_words(array: Array, wanted: ModelTensor) -> None:
     """If the model takes numbers, name the first value that is not one: for a long table the type alone says little."""
     if array.dtype.kind not in "USO" or not tensors.datatype_named(wanted.datatype).number:
         return
     for element in array.reshape(-1).tolist():
         if not isinstance(element, int | float | np.number):
-            said = json.dumps(element) if element is None else repr(element)
-            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {said[:100]} is no number")
+            shown = json.dumps(element) if element is None else repr(element)
+            raise errors.BadRequest(f"input '{wanted.name}' must be {wanted.datatype}: {shown[:100]} is not a number")
 
 
-def _array(value: Any, name: str) -> Array:
+def _to_array(value: Any, name: str) -> Array:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
         raise errors.BadRequest(
-            f"input '{name}' is no array: rows must be equally long and of numbers, strings or booleans"
+            f"input '{name}' is not an array: rows must have the same length and hold numbers, strings or booleans"
         ) from error
     if isinstance(value, list | tuple) and array.dtype.kind in "US":
         # numpy turns a mix of numbers and strings into strings; as objects they keep their types, and are rejected.
@@ -173,7 +174,7 @@ def _array(value: Any, name: str) -> Array:
     return array
 
 
-def _to_rows(array: Array, wanted: Tensor | None) -> Array:
+def _to_rows(array: Array, wanted: ModelTensor | None) -> Array:
     """A single value is one row; so is a flat row for a model of that width. A column is a column of width 1."""
     if array.ndim == 0:
         array = array.reshape(1)
@@ -185,7 +186,7 @@ def _to_rows(array: Array, wanted: Tensor | None) -> Array:
     return array.reshape(1, -1) if width == array.shape[0] else array
 
 
-def _cast(array: Array, datatype: tensors.Datatype, wanted: Tensor) -> tuple[tensors.Datatype, Array]:
+def _cast(array: Array, datatype: tensors.Datatype, wanted: ModelTensor) -> tuple[tensors.Datatype, Array]:
     """Cast to the datatype the model declares, if only precision is lost: digits that its datatype cannot hold."""
     target = tensors.datatype_named(wanted.datatype)
     with np.errstate(all="ignore"):

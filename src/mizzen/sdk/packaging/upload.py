@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mizzen import errors
 from mizzen.blobs.fs import content, folders
-from mizzen.sdk.api.session import escape
+from mizzen.sdk.api.session import escape, without_none
 from mizzen.sdk.packaging import requirements as packaging_requirements
 
 if TYPE_CHECKING:
@@ -36,9 +36,12 @@ Progress = Callable[[int, int | None], None]
 async def add_version(
     plane: Calls,
     model: str,
-    source: Path | str | Mapping[str, Any],
+    source: Any = None,
     *,
-    version: str | None = None,
+    git: str | Mapping[str, str] | None = None,
+    url: str | None = None,
+    sha256: str | None = None,
+    version: str | int | None = None,
     framework: str | None = None,
     entrypoint: str | None = None,
     requirements: Required | None = None,
@@ -55,19 +58,18 @@ async def add_version(
     requirements.txt among the files. `python`: such as 3.12, if not the plane's own. `training`: this is code to train,
     so the files to serve need not exist yet. Raises NotFound, Invalid.
     """
-    said = {
-        "framework": framework,
-        "entrypoint": entrypoint,
-        "requirements": await asyncio.to_thread(packaging_requirements.to_list, requirements),
-        "python": python,
-        "labels": dict(labels) if labels else None,
-        "training": training or None,
-    }
-    options = {name: value for name, value in said.items() if value is not None}
-    body = await _body(plane, model, source, progress or _silent)
-    path = f"/model/{escape(model)}/version/{escape(version or 'auto')}"
-    sent = {**body, **options}
-    code, answer = await plane.answer("POST", path, body=sent, params=plane.within(), timeout=TIMEOUT)
+    chosen = choose_source(source, git, url, sha256)
+    options = without_none(
+        framework=framework,
+        entrypoint=entrypoint,
+        requirements=await asyncio.to_thread(packaging_requirements.to_list, requirements),
+        python=python,
+        labels=dict(labels) if labels else None,
+        training=training or None,
+    )
+    body = {**await _build_body(plane, model, chosen, progress or _ignore_progress), **options}
+    path = f"/model/{escape(model)}/version/{escape('auto' if version in (None, '') else version)}"
+    code, answer = await plane.answer("POST", path, body=body, params=plane.within(), timeout=TIMEOUT)
     return {**answer, "created": code == CREATED}
 
 
@@ -79,29 +81,29 @@ def choose_source(
 ) -> Path | str | Mapping[str, Any]:
     """Return the one source of the three possible. Raises Invalid if not exactly one is given."""
     if sum(given is not None for given in (source, git, url)) != 1:
-        raise errors.Invalid("a version is made of one source", hint="give a path, or git=, or url= with sha256=")
+        raise errors.Invalid("a version needs exactly one source", hint="give a path, git=, or url= with sha256=")
     if url is not None:
         if sha256 is None:
-            raise errors.Invalid("url needs sha256: what is fetched must be what you mean")
+            raise errors.Invalid("url needs sha256, to verify the download")
         return {"downloadURL": url, "sha256sum": sha256}
     if git is not None:
-        return {"git": dict(git)} if isinstance(git, Mapping) else {"git": _git(git)}
+        return {"git": dict(git)} if isinstance(git, Mapping) else {"git": _parse_git(git)}
     assert source is not None
     return source
 
 
-async def _body(
+async def _build_body(
     plane: Calls, model: str, source: Path | str | Mapping[str, Any], progress: Progress
 ) -> Mapping[str, Any]:
     if isinstance(source, Mapping):
         return source
     text = str(source)
     if text.startswith("git+"):
-        return {"git": _git(text)}
+        return {"git": _parse_git(text)}
     path = Path(text).absolute()  # noqa: ASYNC240 - reads no file
     if await asyncio.to_thread(_is_ours, plane):
         return {"path": str(path)}
-    files = await asyncio.to_thread(_files, path)
+    files = await asyncio.to_thread(_list_files, path)
     await _Sending(plane, model, files, progress).run()
     if len(files) == 1 and files[0].archive:
         return {"archive": files[0].digest}
@@ -185,7 +187,7 @@ class _Sending:
         return offset if offset < file.size else 0  # complete but never verified: the final request needs a chunk
 
     async def _put(self, file: _File, offset: int) -> dict[str, Any]:
-        data = await asyncio.to_thread(_piece, file, offset)
+        data = await asyncio.to_thread(_read_chunk, file, offset)
         return await self._call(file, data, f"bytes {offset}-{offset + len(data) - 1}/{file.size}" if data else None)
 
     async def _call(self, file: _File, data: bytes, span: str | None) -> dict[str, Any]:
@@ -196,16 +198,16 @@ class _Sending:
         )
 
 
-def _piece(file: _File, offset: int) -> bytes:
+def _read_chunk(file: _File, offset: int) -> bytes:
     with file.place.open("rb") as opened:
         opened.seek(offset)
         data = opened.read(PIECE)
     if not data and file.size:
-        raise errors.Invalid(f"{file.place} changed while it was sent", hint="try again when nobody writes to it")
+        raise errors.Invalid(f"{file.place} changed while it was sent", hint="try again when no process writes to it")
     return data
 
 
-def _files(path: Path) -> tuple[_File, ...]:
+def _list_files(path: Path) -> tuple[_File, ...]:
     """Return the files to send: the same ones that a plane on this machine would read."""
     found = folders.files_of(path)
     archive = len(found) == 1 and path.is_file() and _is_archive(path)
@@ -232,18 +234,18 @@ def _is_ours(plane: Calls) -> bool:
         return False
 
 
-def _git(text: str) -> dict[str, str]:
+def _parse_git(text: str) -> dict[str, str]:
     repo, _, path = text.removeprefix("git+").partition("#")
     head, at, ref = repo.rpartition("@")
     # An @ before the path belongs to the user part, not to the ref.
     if not at or "/" in ref.partition("/")[0] or ":" in ref or "/" not in head.partition("//")[2]:
-        return _without_empty(repo=repo, path=path)
-    return _without_empty(repo=head, ref=ref, path=path)
+        return _drop_empty(repo=repo, path=path)
+    return _drop_empty(repo=head, ref=ref, path=path)
 
 
-def _without_empty(**fields: str) -> dict[str, str]:
+def _drop_empty(**fields: str) -> dict[str, str]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _silent(_done: int, _total: int | None) -> None:
+def _ignore_progress(_done: int, _total: int | None) -> None:
     pass
