@@ -12,7 +12,7 @@ from mizzen.sdk.connection import locate
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
 from mizzen.supervisor.data_dir import Home
-from mizzen.supervisor.processes.log_rotation import Retention
+from mizzen.supervisor.processes.log_rotation import LogRetention
 from mizzen.supervisor.protocol import KEPT_MEMORY, Boot, Listener, ProcessSpec
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
@@ -101,7 +101,7 @@ def boot(settings: Settings, home: Home) -> Boot:
             *(process(name, "gateway", RANK_GATEWAY) for name in gateway_names(settings)),
         ),
         stop_timeout=settings.stop_timeout,
-        logs=Retention(settings.log_bytes, settings.log_files, settings.log_days),
+        logs=LogRetention(settings.log_bytes, settings.log_files, settings.log_days),
         release=__version__,
     )
 

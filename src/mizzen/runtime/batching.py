@@ -1,4 +1,4 @@
-"""Batching: many requests, few calls of the model, and each request gets exactly its own rows or its own error.
+"""Batching: few calls of the model answer many requests, and each request gets exactly its own rows or its own error.
 
 Requests of one form are decoded together. If the model works row by row (`batch`), one call answers them. A request
 that cannot be decoded fails alone. If a shared call raises, each of its requests is retried alone, so one bad input
@@ -66,8 +66,8 @@ def answer(
     """
     began = clock()
     batch = _Batch(model, requests, callers or Callers(), clock, running or Running())
-    for (wanted, style, *_), places in batch.groups().items():
-        batch.answer_group(RequestedOutputs(wanted, style), places, max_rows)
+    for (names, style, *_), places in batch.groups().items():
+        batch.answer_group(RequestedOutputs(names, style), places, max_rows)
     now = clock()
     before = (batch.called_at or now) - began
     return Answers(
@@ -225,7 +225,7 @@ class _Batch:
             odd = inputs.not_finite(self._requests[place]) if isinstance(cause, ValueError) else None
             if odd is not None and cause is not None:
                 self.results[place] = _bad(
-                    f"input '{odd}' holds NaN or Infinity, and the model says {describe_error(cause)}"
+                    f"input '{odd}' holds NaN or Infinity, and the model raised {describe_error(cause)}"
                 )
                 return
             log.exception("the model raised (%s)", self._callers.describe([place]), exc_info=cause)
@@ -300,7 +300,8 @@ def _encode(given: Mapping[str, Array], style: outputs.Style) -> Result:
 def _rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
     for name, array in given.items():
         if array.ndim == 0 or len(array) != rows:
-            return f"the model must give one row per row: output '{name}' has shape {list(array.shape)} for {rows} rows"
+            shape = list(array.shape)
+            return f"the model must return one row per input row: output '{name}' has shape {shape} for {rows} rows"
     return None
 
 

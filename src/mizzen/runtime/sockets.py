@@ -22,7 +22,7 @@ _CHUNK = 128 << 10
 _TERM = int(signal.SIGTERM)
 
 
-class Listener:
+class UnixListener:
     """A listening unix socket that exists at its path only while it accepts connections."""
 
     def __init__(self, path: str) -> None:
@@ -109,7 +109,7 @@ class Terminated:
         self._writer.close()
 
 
-class Connection:
+class PeerConnection:
     __slots__ = ("_out", "_reader", "model", "owed", "socket", "waits")
 
     def __init__(self, peer: socket.socket, model: LoadedModel) -> None:

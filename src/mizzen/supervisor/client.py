@@ -51,8 +51,8 @@ class Client:
 
         The process has `grace` seconds to exit by itself; None means the grace period of its spec.
         """
-        given = {} if grace is None else {"grace": grace}
-        view = (await self._wire.call("remove", key=key, **given))["process"]
+        fields = {} if grace is None else {"grace": grace}
+        view = (await self._wire.call("remove", key=key, **fields))["process"]
         return ProcessView.from_json(view) if view else None
 
     async def list(self, prefix: str = "") -> list[ProcessView]:

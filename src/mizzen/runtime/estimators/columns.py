@@ -19,7 +19,7 @@ _INNER = ("best_estimator_", "estimator_", "regressor_", "classifier_", "final_e
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FittedColumn:
     name: str
     datatype: str = "FP64"
     example: Any = 0.0

@@ -17,7 +17,7 @@ import numpy as np
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import columns, features, linear_fast_path, nonfinite_probe
-from mizzen.runtime.estimators.columns import Column
+from mizzen.runtime.estimators.columns import FittedColumn
 from mizzen.runtime.estimators.features import Features
 from mizzen.runtime.estimators.nonfinite_probe import Refusals
 from mizzen.runtime.frameworks.model import LoadError, LoadRequest
@@ -102,40 +102,41 @@ def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> 
     if names and [spec.name for spec in declared] == names and names != [features.INPUT]:
         return _frame(tuple(_declare(spec, found.examples.get(at)) for at, spec in enumerate(declared)), apart=True)
     titles = names or [f"x{place}" for place in range(width)]
-    held = tuple(_column(name, found.examples.get(place)) for place, name in enumerate(titles))
-    plain = all(column.datatype == "FP64" for column in held)
-    if not plain:
-        return _frame(held, apart=True) if names else features.Objects(held)
+    fitted = tuple(_column(name, found.examples.get(place)) for place, name in enumerate(titles))
+    if any(column.datatype != "FP64" for column in fitted):
+        return _frame(fitted, apart=True) if names else features.Objects(fitted)
     if found.by_name:
-        return _frame(held, apart=False)
-    return _try_call(estimator, method, features.Matrix(width), features.Frame(held, apart=False) if names else None)
+        return _frame(fitted, apart=False)
+    return _try_call(
+        estimator, method, features.Matrix(width), features.DataFrameRows(fitted, apart=False) if names else None
+    )
 
 
 def _try_call(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
-    """Choose the array, unless only the DataFrame works: user code may select columns by name."""
+    """Choose the array unless only the DataFrame works: user code may select columns by name."""
     if frame is None or _works(estimator, method, matrix) or not _works(estimator, method, frame):
         return matrix
     return frame
 
 
-def _frame(held: tuple[Column, ...], *, apart: bool) -> Features:
+def _frame(fitted: tuple[FittedColumn, ...], *, apart: bool) -> Features:
     features.demand_pandas()
-    return features.Frame(held, apart)
+    return features.DataFrameRows(fitted, apart)
 
 
-def _column(name: str, example: Any) -> Column:
+def _column(name: str, example: Any) -> FittedColumn:
     if example is None:
-        return Column(name)
+        return FittedColumn(name)
     if isinstance(example, str):
-        return Column(name, "BYTES", example)
-    return Column(name, "BOOL" if isinstance(example, bool) else "FP64", example)
+        return FittedColumn(name, "BYTES", example)
+    return FittedColumn(name, "BOOL" if isinstance(example, bool) else "FP64", example)
 
 
-def _declare(spec: TensorSpec, example: Any) -> Column:
+def _declare(spec: TensorSpec, example: Any) -> FittedColumn:
     """Known facts about a column win over its declaration; a later check compares the two."""
     if example is not None:
         return _column(spec.name, example)
-    return Column(spec.name, spec.datatype, {"BYTES": "", "BOOL": False}.get(spec.datatype, 0.0))
+    return FittedColumn(spec.name, spec.datatype, {"BYTES": "", "BOOL": False}.get(spec.datatype, 0.0))
 
 
 def _works(estimator: Any, method: str, taken: Features) -> bool:
@@ -153,12 +154,12 @@ def _limit_jobs(estimator: Any) -> None:
     if most is None or not callable(parameters):
         return
     try:
-        asked = {name: value for name, value in parameters().items() if name.rpartition("__")[2] == "n_jobs"}
-        many = {name: most for name, value in asked.items() if isinstance(value, int) and not 0 < value <= most}
-        if many:
-            estimator.set_params(**many)
+        jobs = {name: value for name, value in parameters().items() if name.rpartition("__")[2] == "n_jobs"}
+        limited = {name: most for name, value in jobs.items() if isinstance(value, int) and not 0 < value <= most}
+        if limited:
+            estimator.set_params(**limited)
     except Exception as error:  # noqa: BLE001 - a foreign estimator may fail at this, and can still be served
-        log.warning("n_jobs stays as it was saved: %s: %s", type(error).__name__, error)
+        log.warning("n_jobs keeps its saved value: %s: %s", type(error).__name__, error)
 
 
 def _output(value: Any) -> Array:
@@ -175,7 +176,7 @@ def _output_spec(estimator: Any, method: str, taken: Features) -> TensorSpec:
         array = _output(getattr(estimator, method)(taken.dummy()))
         kind, _ = tensors.as_datatype(array)
     except Exception as error:  # noqa: BLE001 - a synthetic row may be invalid input; the model may still serve
-        log.warning("%s of a made-up row: %s: %s", method, type(error).__name__, error)
+        log.warning("%s of a synthetic row: %s: %s", method, type(error).__name__, error)
         return _guess_spec(estimator, method)
     return TensorSpec(method, kind.name, (-1, *array.shape[1:]))
 

@@ -58,7 +58,7 @@ def _predict(estimator: Any, models: Any) -> Method | None:
 def _sums(estimator: Any) -> Method:
     factors, constant = estimator.coef_.T, estimator.intercept_
     if type(factors) is not np.ndarray:
-        raise TypeError("no numpy array")
+        raise TypeError("the coefficients are not a numpy array")
     return lambda rows: rows @ factors + constant
 
 

@@ -49,7 +49,7 @@ class Refusals:
                 if _holds(word, taken.numbers_of(rows, place)):
                     instead = _INSTEAD.get(word, INSTEAD)
                     raise BadInput(
-                        f"column {taken.title(place)} holds {word}, which this model does not take there; {instead}"
+                        f"column {taken.title(place)} holds {word}, which this model does not accept there; {instead}"
                     )
 
 
@@ -70,7 +70,7 @@ def found(predict: Callable[[Any], Any], taken: Features) -> Refusals:
 def demand_small(rows: Array) -> None:
     """Raise BadInput for numbers that FP32 cannot hold. NaN passes."""
     if bool((np.abs(rows) > LARGEST).any()):
-        raise BadInput(f"input holds Infinity or {_LARGE}, which this model does not take; {_INSTEAD[_LARGE]}")
+        raise BadInput(f"input holds Infinity or {_LARGE}, which this model does not accept; {_INSTEAD[_LARGE]}")
 
 
 def _refusing(predict: Callable[[Any], Any], taken: Features, value: float) -> tuple[int, ...]:

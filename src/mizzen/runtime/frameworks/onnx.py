@@ -22,7 +22,7 @@ from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
 from mizzen.runtime.estimators.features import decode_text
 from mizzen.runtime.estimators.warmup import example_row, try_call
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, artifact, first_line
 from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -52,13 +52,11 @@ def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxModel:
+class OnnxModel(PlainModel):
     session: Any
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
-    table: TensorSpec | None = None
-    refuses: frozenset[str] = frozenset()
     framework: str = "onnx"
     strict: bool = True
 
@@ -69,9 +67,6 @@ class OnnxModel:
         taken = example_row(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
         given = zip(names, self.session.run(list(names), taken), strict=True)
         return {name: _plain(value)[:0] if empty else _plain(value) for name, value in given}
-
-    def close(self) -> None:
-        pass
 
 
 def _session(file: Path) -> Any:
@@ -86,14 +81,13 @@ def _session(file: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        said = str(error).strip().splitlines() or [""]
-        raise LoadError(f"'{file.name}' could not be read by onnxruntime: {said[0]}") from error
+        raise LoadError(f"'{file.name}' could not be read by onnxruntime: {first_line(error)}") from error
 
 
 def _input(one: Any) -> TensorSpec:
     kind = _TYPES.get(one.type)
     if kind is None:
-        raise LoadError(f"input '{one.name}' is a {one.type}, which no request can carry; export the model without it")
+        raise LoadError(f"input '{one.name}' is a {one.type}, which requests cannot carry; export the model without it")
     return TensorSpec(one.name, kind, _shape(one.shape))
 
 
@@ -103,7 +97,7 @@ def _output(one: Any) -> TensorSpec | None:
     if one.type in _MAPS:
         return TensorSpec(one.name, "FP32", (-1, -1))
     if one.type not in _TYPES:
-        log.warning("output '%s' is left out: no answer can carry a %s", one.name, one.type)
+        log.warning("output '%s' is left out: responses cannot carry a %s", one.name, one.type)
         return None
     return TensorSpec(one.name, _TYPES[one.type], _shape(one.shape))
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, demand_trust, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, demand_trust, pickled, unpickling
 from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
@@ -69,14 +69,12 @@ def load(wanted: LoadRequest, folder: Path) -> PythonModel:
 
 
 @dataclass(frozen=True, slots=True)
-class PythonModel:
+class PythonModel(PlainModel):
     target: Any
     predict: Callable[[dict[str, Array]], Any]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
-    table: TensorSpec | None = None
-    refuses: frozenset[str] = frozenset()
     framework: str = "python"
     feedback: Callable[[Mapping[str, Any]], None] | None = None
     """Passes the object those parts of `FEEDBACK` that it takes. It may raise anything. None: it takes no feedback."""
@@ -135,11 +133,11 @@ def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], Non
         variadic = {each.name for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
         if more := open_ - variadic - set(names):
             log.warning(
-                "'feedback' of '%s' is not called: it takes '%s', and would be told only %s, by name",
+                "'feedback' of '%s' is not called: it requires '%s', but gets only %s, by name",
                 entrypoint, min(more), ", ".join(FEEDBACK),
             )  # fmt: skip
             return None
-    return lambda told: method(**{name: told.get(name) for name in names})
+    return lambda body: method(**{name: body.get(name) for name in names})
 
 
 def _unpickle(file: Path) -> Any:
@@ -157,10 +155,10 @@ def _import(entrypoint: str, folder: Path) -> Any:
     if not all(part.isidentifier() for part in module_name.split(".")) or _found_in(folder, top) is None:
         raise LoadError(f"entrypoint '{entrypoint}': module '{module_name}' is not among the files of this version")
     if top in sys.modules:
-        raise LoadError(f"module '{top}' of this version has the name of one that is in use already: rename it")
+        raise LoadError(f"module '{top}' of this version has the same name as one that is already imported: rename it")
     module = importlib.import_module(module_name)
     if not _lies_in(folder, module):
-        raise LoadError(f"'{module_name}' means a module from elsewhere, which hides that of this version: rename it")
+        raise LoadError(f"an installed module '{module_name}' hides the one of this version: rename it")
     try:
         return reduce(getattr, path.split("."), module)
     except AttributeError as error:

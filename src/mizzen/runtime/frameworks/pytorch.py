@@ -22,7 +22,16 @@ from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
 from mizzen.runtime.estimators.warmup import example_row
 from mizzen.runtime.frameworks import torch_programs
-from mizzen.runtime.frameworks.model import BadInput, LoadedModel, LoadError, LoadRequest, artifact, demand_trust
+from mizzen.runtime.frameworks.model import (
+    BadInput,
+    LoadedModel,
+    LoadError,
+    LoadRequest,
+    PlainModel,
+    artifact,
+    demand_trust,
+    first_line,
+)
 from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -35,7 +44,7 @@ log = logging.getLogger("mizzen.runtime")
 def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     file = artifact(folder, wanted.entrypoint)
     demand_trust(
-        f"'{wanted.entrypoint}' is a program of PyTorch, which can run code when it is loaded", trusted=wanted.trusted
+        f"'{wanted.entrypoint}' is a PyTorch program, which can run code when it is loaded", trusted=wanted.trusted
     )
     device = _set_up(os.environ)
     if torch_programs.is_exported(file):
@@ -44,7 +53,7 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class TorchModel:
+class TorchModel(PlainModel):
     module: Callable[..., Any]
     arguments: Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
     """Builds the module's arguments from tensors by argument name, in order."""
@@ -60,8 +69,6 @@ class TorchModel:
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     batch: bool = False
-    table: TensorSpec | None = None
-    refuses: frozenset[str] = frozenset()
     framework: str = "pytorch"
 
     @property
@@ -76,16 +83,13 @@ class TorchModel:
             found = dict(self._by_name(self.module(*positional, **named)))
         return {name: array[:0] if empty else array for name, array in found.items() if not outputs or name in outputs}
 
-    def close(self) -> None:
-        pass
-
     def _tensors(self, given: Mapping[str, Array]) -> Iterator[tuple[str, Any]]:
         """Yield the tensor for each argument: by name, or by order if none of the names is an argument's."""
         if not _fit(given, self.names, self.required):
             takes = ", ".join(f"'{name}'" for name in self.names) or "none"
             raise BadInput(
-                f"the model takes the inputs {takes}, of which {self.required} must be there, by these names or "
-                "by none of them"
+                f"the model takes the inputs {takes}, of which {self.required} are required; use these names for all "
+                "inputs, or for none"
             )
         if given.keys() <= set(self.names):
             held = {name: given[name] for name in self.names if name in given}
@@ -123,7 +127,7 @@ def _set_up(environ: Mapping[str, str]) -> str:
         return "cpu"
     if not torch.cuda.is_available():
         raise LoadError(
-            "a GPU was asked for, and this PyTorch finds none it can use; install a build for CUDA, or leave gpu out"
+            "the model requests a GPU, but this PyTorch finds none that it can use; install a CUDA build, or remove gpu"
         )
     torch.cuda.set_per_process_memory_fraction(share, 0)
     return "cuda:0"
@@ -137,15 +141,15 @@ def _load_scripted(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
         module = torch.jit.load(str(file), map_location=device).eval()
         taken = [one for one in module.forward.schema.arguments[1:] if "Tensor" in str(one.type)]
     except Exception as error:
-        raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
+        raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {first_line(error)}") from error
     names, required = tuple(one.name for one in taken), sum(not one.has_default_value() for one in taken)
     if wanted.inputs and not required <= len(wanted.inputs) <= len(names):
         takes = ", ".join(names)
-        raise LoadError(f"spec.inputs has {len(wanted.inputs)} tensors, and forward takes {len(names)}: {takes}")
+        raise LoadError(f"spec.inputs has {len(wanted.inputs)} tensors, but forward takes {len(names)}: {takes}")
     if wanted.inputs and not _fit(_names_of(wanted.inputs), names, required):
         said = ", ".join(_names_of(wanted.inputs))
         raise LoadError(
-            f"spec.inputs names {said}, and forward takes {', '.join(names)}: use these names, or none of them"
+            f"spec.inputs names {said}, but forward takes {', '.join(names)}: use all of these names, or none"
         )
     model = TorchModel(
         module, _by_name, names, required, device, _floats(module), _names_of(wanted.outputs), wanted.inputs
@@ -161,7 +165,7 @@ def _load_exported(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
     except LoadError:
         raise
     except Exception as error:
-        raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
+        raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {first_line(error)}") from error
     names = tuple(spec.name for spec in inputs)
     model = TorchModel(module, arguments, names, len(names), device, None, _names_of(wanted.outputs), inputs)
     return _ready(model, may_batch=torch_programs.open_rows(program))
@@ -184,7 +188,7 @@ def _observe_outputs(model: TorchModel) -> tuple[TensorSpec, ...]:
             given = model.call(example_row(model.inputs), ())
         kinds = {name: tensors.as_datatype(array)[0].name for name, array in given.items()}
     except Exception as error:  # noqa: BLE001 - the model's code may raise anything
-        log.warning("warm-up with a made-up row: %s: %s", type(error).__name__, error)
+        log.warning("warm-up with a synthetic row: %s: %s", type(error).__name__, error)
         return ()
     first = (-1,) if all(spec.shape[:1] == (-1,) for spec in model.inputs) else ()
     return tuple(
@@ -209,7 +213,7 @@ def _plain(name: str, value: Any) -> Array:
     if isinstance(value, bool | int | float):
         return np.asarray(value)
     if not isinstance(value, torch.Tensor):
-        raise TypeError(f"output '{name}' is a {type(value).__name__}, and answers carry tensors only")
+        raise TypeError(f"output '{name}' is a {type(value).__name__}, but responses carry only tensors")
     found = value.detach().cpu()
     array: Array = (found.float() if found.dtype == torch.bfloat16 else found).numpy()
     tensors.as_datatype(array[:0] if array.ndim else array)
@@ -221,7 +225,3 @@ def _fit(given: Collection[str], names: tuple[str, ...], required: int) -> bool:
     known = set(names).intersection(given)
     by_name = len(known) == len(given) and known.issuperset(names[:required])
     return required <= len(given) <= len(names) and (by_name or not known)
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

@@ -56,7 +56,7 @@ def loader(name: str) -> Loader:
     except Exception as error:
         # The library is installed but cannot be loaded: a system library is missing, or it was built for another numpy.
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise LoadError(f"framework '{name}' is installed and cannot be imported: {said}") from error
+        raise LoadError(f"framework '{name}' is installed but cannot be imported: {said}") from error
     return load_files
 
 
@@ -69,11 +69,11 @@ def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel
     if isinstance(inner, Reloads):
         new = declared_signature.apply(inner.reload(folder), wanted.inputs, wanted.outputs)
     elif wanted.framework == "python":
-        raise LoadError("this model has no reload(path): only a restart brings it new parameters")
+        raise LoadError("this model has no reload(path): restart it to load new parameters")
     else:
         new = load_wanted(wanted, folder)
     if _signature(new) != _signature(model):
-        raise LoadError("the new parameters take or give something else than the old ones: only a restart takes them")
+        raise LoadError("the new parameters change the inputs or outputs of the model: restart it to load them")
     return new
 
 
@@ -101,7 +101,9 @@ def _of_a_plugin(name: str) -> Framework:
     entry = plugins.entry(plugins.FRAMEWORKS, name)
     if entry is None:
         there = ", ".join([*frameworks.NAMES, *(one.name for one in plugins.entries(plugins.FRAMEWORKS))])
-        raise LoadError(f"no framework '{name}' is served; there are {there}; a package may bring it as a plug-in")
+        raise LoadError(
+            f"framework '{name}' is not supported; supported are {there}; packages can add others as plug-ins"
+        )
     try:
         return Framework.of(entry.load().to_json(), name, plugins.package_of(entry))
     except Exception as error:

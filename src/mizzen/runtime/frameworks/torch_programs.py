@@ -78,7 +78,7 @@ def _datatype(name: str, dtype: Any) -> str:
     try:
         return tensors.as_datatype(np.asarray(torch.empty(0, dtype=dtype).numpy()))[0].name
     except (TypeError, ValueError) as error:
-        raise LoadError(f"input '{name}' is of {dtype}, which no request can carry") from error
+        raise LoadError(f"input '{name}' has the type {dtype}, which requests cannot carry") from error
 
 
 def _names(file: Path) -> list[str]:
