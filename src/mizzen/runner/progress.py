@@ -33,12 +33,12 @@ class ProgressReader:
         seen = self._look()
         if seen == self._seen:
             return
-        said = progress.read(self._place)
-        if said is None:  # half written, by code that does not rename: read again later
+        report = progress.read(self._place)
+        if report is None:  # half written, by code that does not rename: read again later
             return
-        self._seen, self.last = seen, said
+        self._seen, self.last = seen, report
         with suppress(OSError, ValueError):
-            self._keep(said)
+            self._keep(report)
 
     def _look(self) -> tuple[int, int]:
         try:
@@ -47,7 +47,7 @@ class ProgressReader:
             return self._seen
         return found.st_mtime_ns, found.st_ino
 
-    def _keep(self, said: Progress) -> None:
+    def _keep(self, report: Progress) -> None:
         path = self._place.past_progress
         if self._lines >= MOST_LINES:
             lines = safe_read.small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
@@ -58,7 +58,7 @@ class ProgressReader:
         # The code could have put a pipe in its place, which has no reader.
         handle = os.open(path, _APPEND, 0o644)
         with open(handle, "ab", buffering=0) as file:
-            file.write(json.dumps(asdict(said)).encode() + b"\n")
+            file.write(json.dumps(asdict(report)).encode() + b"\n")
         self._lines += 1
 
 

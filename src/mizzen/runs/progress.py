@@ -45,9 +45,9 @@ def parse(data: Mapping[str, Any], written: float) -> Progress:
     )
 
 
-def numbers(given: Any) -> dict[str, float]:
+def numbers(metrics: Any) -> dict[str, float]:
     """Return the metrics that are numbers, up to a limit."""
-    pairs = list(given.items())[:MOST_METRICS] if isinstance(given, dict) else []
+    pairs = list(metrics.items())[:MOST_METRICS] if isinstance(metrics, dict) else []
     return {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
 
 
@@ -55,6 +55,14 @@ def count(value: Any) -> int | None:
     """Return a valid step, or None."""
     number = _number(value)
     return int(number) if number is not None and abs(number) < 2**63 else None
+
+
+def as_float(value: Any) -> float | None:
+    """Return a number, which may not be finite, as a float; None for any other value."""
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None
 
 
 def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | None:
@@ -96,10 +104,5 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    number = as_float(value)
+    return number if number is not None and math.isfinite(number) else None

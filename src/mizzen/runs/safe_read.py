@@ -17,7 +17,7 @@ def open_regular_file(path: Path) -> io.FileIO:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise NoFile(f"{path} is no file")
+        raise NoFile(f"{path} is not a regular file")
     return open(handle, "rb", buffering=0)
 
 

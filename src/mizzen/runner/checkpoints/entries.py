@@ -76,7 +76,7 @@ def look(folder: Path, name: str) -> CheckpointEntry | None:
         elif stat.S_ISDIR(found.st_mode):
             left_out = _walk(top, files)
         else:
-            raise ValueError("it is a link, a pipe, a socket or a device, and only files and folders are kept")
+            raise ValueError("it is a link, a pipe, a socket or a device; only files and folders are stored")
     except FileNotFoundError:
         return None
     if not files:
@@ -103,7 +103,7 @@ def read_sidecar(folder: Path, name: str) -> tuple[int | None, dict[str, float]]
 
 
 def whole_since(folder: Path, name: str) -> float | None:
-    """Return when an unobserved rename put it into place; None if that is unknown.
+    """Return when a rename that no runner saw put it into place; None if that is unknown.
 
     A rename changes the time of the entry itself, not that of its content. Within one clock tick the two are equal:
     then only the sidecar file, which `mizzen.training` writes, shows that the entry is complete.
@@ -155,8 +155,8 @@ def _walk(top: Path, files: list[tuple[str, Path, os.stat_result]]) -> int:
 def _check(name: str, files: int, depth: int) -> None:
     """Raise ValueError if an entry with this content cannot be a checkpoint."""
     if depth > DEEPEST:
-        raise ValueError(f"it has more than {DEEPEST} folders within each other; pack them into one file")
+        raise ValueError(f"its folders are nested more than {DEEPEST} deep; pack them into one file")
     if not is_text(name):
-        raise ValueError(f"the name of '{printable_name(name)}' in it is not UTF-8")
+        raise ValueError(f"it contains '{printable_name(name)}', whose name is not UTF-8")
     if files > MOST_FILES:
-        raise ValueError(f"there are more than {MOST_FILES:,} files in it; pack them into one")
+        raise ValueError(f"it contains more than {MOST_FILES:,} files; pack them into one")

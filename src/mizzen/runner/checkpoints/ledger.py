@@ -1,6 +1,6 @@
 """The ledger: the shared state of a job set's checkpoints, in a file behind a lock.
 
-An entry that was renamed into place is complete, and stays recorded as such until it is published, whichever runner is
+An entry that was renamed into place is complete, and stays recorded as such until it is published, also if a runner is
 killed in between. An entry that exists when an attempt begins, and is not recorded as complete, is doubtful: an earlier
 attempt may have been killed while writing it.
 
@@ -38,7 +38,7 @@ class Complete:
 
 
 @dataclass(slots=True)
-class Ledger:
+class CheckpointLedger:
     """Read its fields freely; change it only through its methods, which record each change."""
 
     complete: dict[str, Complete] = field(default_factory=dict)
@@ -99,20 +99,20 @@ class Ledger:
         return [*complete, ["doubt", self.doubtful], *(["note", *each] for each in self.noted.items())]
 
 
-class Ledgers:
+class LedgerFile:
     """Access to the ledger file, for one thread at a time."""
 
     def __init__(self, job: JobPlace) -> None:
         self._file = job.folder / ".checkpoints.jsonl"
         self._lock = job.folder / ".checkpoints.lock"
-        self._ledger = Ledger()
+        self._ledger = CheckpointLedger()
         self._handle = -1
         """The file is held open, so that its inode distinguishes it from a replacement."""
         self._read_to = 0
         self._unsynced = False
 
     @contextmanager
-    def open(self, *, sync: bool = False) -> Iterator[Ledger]:
+    def open(self, *, sync: bool = False) -> Iterator[CheckpointLedger]:
         """Yield the ledger under an exclusive lock. Changes are written at the end, unless an error occurs. With `sync`
         they are then on disk, with everything written before. Raises OSError."""
         with locked(self._lock):
@@ -121,7 +121,7 @@ class Ledgers:
                 yield self._ledger
                 self._append(sync)
             except BaseException:
-                self._drop()  # memory may hold more than was written
+                self.close()  # memory may hold more than was written
                 raise
 
     def compact(self) -> None:
@@ -134,14 +134,11 @@ class Ledgers:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._file)
-            self._drop()
-
-    def close(self) -> None:
-        self._drop()
+            self.close()
 
     def _catch_up(self) -> None:
         if self._handle >= 0 and not self._is_current():
-            self._drop()
+            self.close()
         if self._handle < 0:
             self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         size = os.fstat(self._handle).st_size
@@ -179,10 +176,11 @@ class Ledgers:
             return False
         return (at.st_dev, at.st_ino) == (mine.st_dev, mine.st_ino) and at.st_size >= self._read_to
 
-    def _drop(self) -> None:
+    def close(self) -> None:
+        """Forget everything read so far. The next `open` reads the file again."""
         if self._handle >= 0:
             os.close(self._handle)
-        self._handle, self._read_to, self._ledger = -1, 0, Ledger()
+        self._handle, self._read_to, self._ledger = -1, 0, CheckpointLedger()
 
 
 def _encode_lines(lines: list[list[Any]]) -> bytes:

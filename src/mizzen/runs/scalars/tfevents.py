@@ -53,7 +53,7 @@ def read(data: bytes) -> tuple[list[Scalar], int]:
     while at + _HEAD.size <= len(data):
         length, check = _HEAD.unpack_from(data, at)
         if _crc_of_length(length) != check:
-            raise Damaged("a length is not what its checksum says", found)
+            raise Damaged("the checksum of a length does not match", found)
         begin = at + _HEAD.size
         end = begin + length + _CHECK.size
         if length > MOST_RECORD:
@@ -68,7 +68,7 @@ def read(data: bytes) -> tuple[list[Scalar], int]:
             raise Damaged(f"a record cannot be read: {error}", found) from error
         # Unused records need no check; they are most of the bytes.
         if scalars and mask_crc(record) != _CHECK.unpack_from(data, begin + length)[0]:
-            raise Damaged("a record is not what its checksum says", found)
+            raise Damaged("the checksum of a record does not match", found)
         found += scalars
         at = end
     return found, at
@@ -168,13 +168,10 @@ def _iter_messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
 
 
 def _table() -> tuple[int, ...]:
-    found = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-        found.append(crc)
-    return tuple(found)
+    table = list(range(256))
+    for _ in range(8):
+        table = [(crc >> 1) ^ (0x82F63B78 if crc & 1 else 0) for crc in table]
+    return tuple(table)
 
 
 _TABLE = _table()

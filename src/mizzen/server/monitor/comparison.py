@@ -22,7 +22,7 @@ from mizzen.kinds.schema.resource import Ref
 from mizzen.kinds.text.versions import normal_version
 from mizzen.runs.paths import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point
-from mizzen.runs.scalars.reader import Job, Read, ScalarQuery, Scalars, Series, version_order
+from mizzen.runs.scalars.reader import MonitoredJob, Read, ScalarQuery, Scalars, Series, version_order
 from mizzen.selection.state_db import Quality
 from mizzen.server.admin import usage
 from mizzen.server.admission import model_family
@@ -153,14 +153,14 @@ def _read_quality(context: ServerContext, now: UsageSnapshot) -> Mapping[Key, Qu
         return {}
 
 
-async def _list_jobs(context: ServerContext, model: Ref) -> list[Job]:
+async def _list_jobs(context: ServerContext, model: Ref) -> list[MonitoredJob]:
     """The newest jobs. Raises NotFound if the model does not exist."""
-    found: list[Job] = []
+    found: list[MonitoredJob] = []
 
     def look(now: Present) -> None:
         now.get(model)
         jobs = now.newest("TrainingJob", model, MOST_JOBS)
-        found.extend(Job(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs)
+        found.extend(MonitoredJob(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs)
 
     async with context.store.snapshot() as moment:
         await moment.check(look)

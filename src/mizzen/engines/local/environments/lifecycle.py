@@ -1,4 +1,4 @@
-"""The lifecycle of environments: is the one that a workload wants complete, and if not, how far is its build?
+"""The lifecycle of environments: whether the one that a workload wants is complete, and how far its build is.
 
     absent ──ordered──> building ──stamp──> complete ──unused for long──> (removed)
                             │ fails, or is stopped

@@ -60,9 +60,8 @@ class GpuAllocator:
             others = [held for one, held in running.items() if one != key]
             found = allocation.assign(self.devices, others, gpu, before=own[0].devices if own else ())
             if found is None:
-                obstacles[index] = Obstacle(
-                    "waiting", allocation.explain_shortage(self.devices, others, gpu), "GpusTaken"
-                )
+                shortage = allocation.explain_shortage(self.devices, others, gpu)
+                obstacles[index] = Obstacle("waiting", shortage, "GpusTaken")
                 continue
             variables[index] = allocation.build_env(self.devices, found, gpu, who)
             held_now = Holding.of(key, variables[index])
