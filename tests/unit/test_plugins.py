@@ -49,7 +49,7 @@ BROKEN = {
     "nothing": ("pass", "AttributeError: module 'broken_nothing' has no attribute 'DECLARED'"),
     "other": ("DECLARED = 7", "AttributeError: 'int' object has no attribute 'to_json'"),
     "loaderless": (f"{DECLARES} 'loaderless')", "loader must name the module"),
-    "renamed": (f"{DECLARES} 'x', loader='y')", "it declares 'x'"),
+    "renamed": (f"{DECLARES} 'x', loader='y')", "it declares the name 'x'"),
     "chatty": (
         f"print('hello')\n{DECLARES} 'chatty', suffixes=('odd',), loader='y')",
         "a suffix must begin with a dot",

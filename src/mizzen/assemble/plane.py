@@ -103,7 +103,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What controllers and the control API are built on."""
+    """The foundation of the controllers and the control API."""
 
     settings: Settings
     listeners: Mapping[str, int]
@@ -124,9 +124,8 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
     inference_url = _inference_url(settings, listeners)
     room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
     store = await _open_store(root / "mizzen.db", settings.keep_events, room)
-    counts.sweep(home.run / counts.FOLDER, gateway_names(settings))
-    table_acks.sweep(home.run / table_acks.FOLDER, gateway_names(settings))
-    demand.sweep(home.run / demand.FOLDER, gateway_names(settings))
+    for files in (counts, table_acks, demand):
+        files.sweep(home.run / files.FOLDER, gateway_names(settings))
     vault = Vault(store.secrets, root / "secret-key")
     blobs, blob_secrets = await training.blobs_of(settings, vault, room)
     await asyncio.to_thread(_report_broken_plugins)
@@ -163,7 +162,9 @@ class _Plane:
         self._issuer = _find_issuer(settings)
         self.access = _access_publisher(settings, store, base.token, self._issuer)
         self._tables = TablePublisher(store, settings.root / "table.json", on_published=self._traffic.on_published)
-        self._processes, self._sampler = _build_usage(home, self._tables)
+        self._processes = Processes(home)
+        inventory = InventoryCache(self._tables.snapshot)
+        self._sampler = Sampler(home.run / counts.FOLDER, self._processes, inventory, clock=time.time)
 
     def create_app(self) -> Starlette:
         base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
@@ -203,7 +204,7 @@ class _Plane:
         )
 
     def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        """All that runs next to the control API, until cancelled."""
+        """All tasks next to the control API; they run until cancelled."""
         base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
         return (
             self._loop.run(),
@@ -259,12 +260,6 @@ def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Mon
     return Monitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
 
 
-def _build_usage(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
-    """The observer of processes, and the sampler that reads their usage and the counts of gateways."""
-    processes = Processes(home)
-    return processes, Sampler(home.run / counts.FOLDER, processes, InventoryCache(tables.snapshot), clock=time.time)
-
-
 def _report_broken_plugins() -> None:
     """Run before the first request, in a thread: it imports third-party code, in separate processes."""
     for broken in frameworks.broken():
@@ -311,7 +306,7 @@ def _control_url(listeners: Mapping[str, int]) -> str:
 
 
 def _is_installed(package: str) -> bool:
-    """Can this interpreter find the package? Nothing is imported."""
+    """Whether this interpreter can find the package. Nothing is imported."""
     importlib.invalidate_caches()
     return importlib.util.find_spec(package) is not None
 
@@ -328,14 +323,8 @@ def _find_issuer(settings: Settings) -> tuple[TrustedIssuer, IssuerKeys] | None:
     """The issuer whose JWTs are accepted, if any, and the source of its keys."""
     if not settings.oidc_issuer:
         return None
-
-    trust = TrustedIssuer(
-        settings.oidc_issuer,
-        settings.oidc_audience,
-        settings.oidc_user_claim,
-        settings.oidc_groups_claim,
-        settings.oidc_admin_group,
-    )
+    claims = settings.oidc_user_claim, settings.oidc_groups_claim, settings.oidc_admin_group
+    trust = TrustedIssuer(settings.oidc_issuer, settings.oidc_audience, *claims)
     # Relative to the data dir, which is the plane's working directory wherever it was started.
     return trust, IssuerKeys(settings.oidc_issuer, settings.oidc_keys, time.monotonic)
 

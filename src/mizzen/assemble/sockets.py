@@ -43,7 +43,7 @@ def inference_of(listeners: Mapping[str, int]) -> tuple[socket.socket, bool]:
 
 
 def grpc_of(listeners: Mapping[str, int]) -> socket.socket | None:
-    """The socket of the inference API over gRPC, with TLS if the HTTP one has it. None: an older supervisor, which was
-    started before there was gRPC, holds none."""
+    """The socket of the inference API over gRPC, with TLS if the HTTP one has it. None: a supervisor of a release
+    without gRPC holds no such socket."""
     found = listeners.get("grpc-tls" if "inference-tls" in listeners else "grpc")
     return None if found is None else socket_of(found)

@@ -169,14 +169,14 @@ class Runner:
         started = started or time.time()
         if self._wakeup.stop:
             self._stop()
-        oom = runner_oom.killings()
+        oom = runner_oom.count_kills()
         records.write(self._place.path_of_begun(attempt), {"started": started})
         self._place.path_of_stopped(attempt).unlink(missing_ok=True)
         try:
             command = CommandProcess.start(task.command, python, fetched.cwd, environment, log.handle)
         except CannotStart as error:
             return End(NOT_FOUND, "CommandNotFound", str(error), ended=time.time())
-        self._reporter.began(command.pid, started)
+        self._reporter.record_start(command.pid, started)
         try:
             code, cause = self._watch(command, log, renames, uploader)
         finally:
@@ -191,7 +191,7 @@ class Runner:
         if cause == "disk":
             end = End(code, "NoRoom", NO_ROOM, retry=True, last_lines=log.last_lines())
         else:
-            end = self._explain(code, log, oom < runner_oom.killings())
+            end = self._explain(code, log, oom < runner_oom.count_kills())
         if end.reason == "NoRoom":
             discard_halves(self._job.checkpoints)
         return self._record_end(replace(end, started=started, ended=ended))
@@ -208,7 +208,7 @@ class Runner:
             grown = log.note(now)
             pause = TICK if grown else IDLE_TICK
             if grown:
-                uploader.grew(log.size())
+                uploader.set_log_size(log.size())
             names = renames.take_names()
             if names:
                 uploader.on_rename(names)
@@ -308,7 +308,7 @@ class Runner:
         )  # fmt: skip
         if end.reason:
             _last_words(self._environ, end.message)
-        self._reporter.end(exit_)
+        self._reporter.write_exit(exit_)
         if self._uploader is not None and self._uploader.done:
             with suppress(OSError):
                 self._uploader.drop_logs()

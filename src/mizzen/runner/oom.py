@@ -7,7 +7,7 @@ _SIGNS = ("MemoryError", "bad_alloc", "Unable to allocate", "can't allocate memo
 TOO_LITTLE = "it ran out of memory: raise spec.resources.memory, or make it use less"
 
 
-def killings() -> int:
+def count_kills() -> int:
     """Return how often the kernel has killed a process of this machine for memory so far; 0 where unknown."""
     try:
         with open("/proc/vmstat") as file:

@@ -50,7 +50,7 @@ class ProgressReader:
     def _keep(self, report: Progress) -> None:
         path = self._place.past_progress
         if self._lines >= MOST_LINES:
-            lines = safe_read.small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
+            lines = safe_read.read_small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
             new = path.with_name(f".{path.name}.tmp")
             new.write_bytes(b"".join(lines))
             new.rename(path)
@@ -64,6 +64,6 @@ class ProgressReader:
 
 def _count(path: Path) -> int:
     try:
-        return safe_read.small(path, MOST_HISTORY)[0].count(b"\n")
+        return safe_read.read_small(path, MOST_HISTORY)[0].count(b"\n")
     except (OSError, ValueError):
         return 0

@@ -48,7 +48,7 @@ class StatusReporter:
                 records.write(self._place.report, self._report.to_json())
                 self._written = self._report
 
-    def began(self, pid: int, started: float) -> None:
+    def record_start(self, pid: int, started: float) -> None:
         self._report = replace(self._report, pid=pid, started=started)
         self.report("running")
 
@@ -56,7 +56,7 @@ class StatusReporter:
         """Set the start time of a command that an earlier runner started."""
         self._report = replace(self._report, started=started)
 
-    def end(self, exit_: Exit) -> None:
+    def write_exit(self, exit_: Exit) -> None:
         """Write the exit record; it is durable when this returns. Raises OSError if all retries fail."""
         deadline = time.monotonic() + _PATIENCE
         while True:

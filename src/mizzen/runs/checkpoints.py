@@ -69,7 +69,7 @@ class Checkpoint(JsonRecord):
 
 
 def digest_of(files: Iterable[File]) -> str:
-    """Return the digest; for one file its own, as `sha256sum` prints it, whatever its path."""
+    """Return the digest; for one file its own, as `sha256sum` prints it."""
     ordered = sorted(files, key=lambda file: file.path)
     if len(ordered) == 1:
         return ordered[0].digest.removeprefix("sha256:")

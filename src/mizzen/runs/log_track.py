@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mizzen.errors import NotFound
 from mizzen.runs import log_segments
@@ -26,14 +26,8 @@ _UNRECORDED = 2.0
 """Seconds after which a log may have grown without a record: its runner is gone."""
 
 
-class Content(Protocol):
-    def size(self) -> int: ...
-    def last_change(self) -> float: ...
-    def read(self, offset: int, size: int) -> bytes: ...
-
-
 class Track:
-    def __init__(self, content: Content, times: Times, closing: ExitStack) -> None:
+    def __init__(self, content: _Growing | _Stored, times: Times, closing: ExitStack) -> None:
         self._content = content
         self._times = times
         self._closing = closing
@@ -169,6 +163,8 @@ def open_track(documents: Documents, blobs: FileBlobs, job: JobPlace, replica: s
 
 
 class _Growing:
+    """A log in a file."""
+
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
@@ -183,6 +179,8 @@ class _Growing:
 
 
 class _Stored:
+    """A log in blobs."""
+
     def __init__(self, stored: StoredLog, blobs: FileBlobs, times: Times) -> None:
         self._log = stored
         self._blobs = blobs

@@ -26,7 +26,7 @@ MOST_HISTORY = 4 << 20
 def read(place: ReplicaPlace) -> Progress | None:
     """Return the last report; None if there is no valid one."""
     try:
-        content, written = safe_read.small(place.progress, MOST_BYTES)
+        content, written = safe_read.read_small(place.progress, MOST_BYTES)
         data = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
@@ -37,21 +37,21 @@ def parse(data: Mapping[str, Any], written: float) -> Progress:
     """`written`: the time for a report without one."""
     message, time = data.get("message"), _number(data.get("time"))
     return Progress(
-        step=count(data.get("step")),
-        total=count(data.get("total")),
-        metrics=numbers(data.get("metrics")),
+        step=as_step(data.get("step")),
+        total=as_step(data.get("total")),
+        metrics=as_metrics(data.get("metrics")),
         message=message[:LONGEST_MESSAGE] if isinstance(message, str) else "",
         time=written if time is None else time,
     )
 
 
-def numbers(metrics: Any) -> dict[str, float]:
+def as_metrics(metrics: Any) -> dict[str, float]:
     """Return the metrics that are numbers, up to a limit."""
     pairs = list(metrics.items())[:MOST_METRICS] if isinstance(metrics, dict) else []
     return {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
 
 
-def count(value: Any) -> int | None:
+def as_step(value: Any) -> int | None:
     """Return a valid step, or None."""
     number = _number(value)
     return int(number) if number is not None and abs(number) < 2**63 else None

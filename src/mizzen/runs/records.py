@@ -117,7 +117,7 @@ class Report(JsonRecord):
 
 @dataclass(frozen=True, slots=True)
 class Exit(JsonRecord):
-    """How an attempt ended by itself: authoritative, whatever the watched process reports."""
+    """How an attempt ended by itself: authoritative, also if the watched process reports something else."""
 
     attempt: int
     code: int
@@ -178,7 +178,7 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 def read(path: Path) -> dict[str, Any] | None:
     """Return the record; None if absent or invalid: the user's code may have written anything there."""
     try:
-        data = json.loads(safe_read.small(path, MOST_BYTES)[0])
+        data = json.loads(safe_read.read_small(path, MOST_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

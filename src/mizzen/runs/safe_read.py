@@ -21,7 +21,7 @@ def open_regular_file(path: Path) -> io.FileIO:
     return open(handle, "rb", buffering=0)
 
 
-def small(path: Path, most: int) -> tuple[bytes, float]:
+def read_small(path: Path, most: int) -> tuple[bytes, float]:
     """Return the content, and when it was written. Raises OSError; ValueError if there are more than `most` bytes."""
     with open_regular_file(path) as file:
         found = os.fstat(file.fileno())

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
@@ -77,9 +76,7 @@ class Reloader:
         self.socket, self._writer = socket.socketpair()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
         self._writer.close()
 

@@ -9,7 +9,7 @@ import signal
 import socket
 from collections import deque
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from mizzen.protocol.frames import framing
@@ -41,9 +41,7 @@ class UnixListener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -100,9 +98,7 @@ class Terminated:
         with contextlib.suppress(BlockingIOError):  # full: it is already readable
             self._writer.send(b"\0")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGTERM, self._old_handler)
         signal.set_wakeup_fd(self._old_fd)
         self.socket.close()

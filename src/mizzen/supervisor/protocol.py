@@ -89,7 +89,7 @@ class ProcessSpec:
     """When everything stops, lower ranks stop first."""
     lasting: bool = False
     """It works on its own and has no callers that wait for responses. When everything stops, it gets TERM at once,
-    whatever its rank. A stop with "leave" keeps such processes running for the next supervisor to adopt."""
+    regardless of its rank. A stop with "leave" keeps such processes running for the next supervisor to adopt."""
     memory: int | None = None
     """Maximum bytes of data; larger allocations fail."""
     varying: Mapping[str, str] = field(default_factory=dict)

@@ -108,12 +108,12 @@ def test_a_folder_is_walked_however_deep_it_is(tmp_path: Path) -> None:
         folder = folder / str(depth)
     folder.mkdir(parents=True)
     (folder / "file").write_text("x")
-    found = entries.look(tmp_path, "c")
+    found = entries.read_entry(tmp_path, "c")
     assert found is not None
     assert len(found.files) == 1
     (folder / "one-more").mkdir()
     with pytest.raises(ValueError, match="pack them into one file"):
-        entries.look(tmp_path, "c")
+        entries.read_entry(tmp_path, "c")
 
 
 def test_names_are_shown_in_one_line_whatever_they_are(tmp_path: Path) -> None:

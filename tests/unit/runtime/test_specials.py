@@ -61,9 +61,9 @@ def test_a_wide_model_is_not_asked() -> None:
     def never(_rows: Any) -> Any:
         raise AssertionError("asked")
 
-    assert nonfinite_probe.found(never, Matrix(nonfinite_probe.MOST_COLUMNS + 1)).everywhere == frozenset()
-    assert nonfinite_probe.found(never, Matrix(None)).everywhere == frozenset()
-    assert nonfinite_probe.found(never, Matrix(1)).everywhere == frozenset(), (
+    assert nonfinite_probe.probe(never, Matrix(nonfinite_probe.MOST_COLUMNS + 1)).everywhere == frozenset()
+    assert nonfinite_probe.probe(never, Matrix(None)).everywhere == frozenset()
+    assert nonfinite_probe.probe(never, Matrix(1)).everywhere == frozenset(), (
         "it takes no row of zeros: nothing is known"
     )
 

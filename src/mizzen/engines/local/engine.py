@@ -78,7 +78,7 @@ class LocalEngine:
         self._blobs = blobs
         self._python = python
         self._now = now
-        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._cores = count_cores()
         self._gpus = GpuAllocator(home, gpus)
         self._ports = ReplicaPorts(home)
         self._observer = ProcessObserver(home, self._hint, intervals)
@@ -292,7 +292,7 @@ class LocalEngine:
             serving = [view for view in before if ready(view)]
             stuck = self._reloads.find_stuck(paths, spec, serving)
             if stuck is not None:
-                self._observer.observe(await client.remove(stuck.key) or _gone(stuck))
+                self._observer.observe(await client.remove(stuck.key) or _as_gone(stuck))
                 serving.remove(stuck)
             files = self._reloads.files_at_start(paths, spec, reported, serving)
             wanted = [
@@ -309,7 +309,7 @@ class LocalEngine:
             for surplus in (view for view in before if view.key not in keys):
                 # A surplus process may finish its requests, however long they take: others keep serving.
                 grace = MAX_REQUEST_SECONDS if surplus in serving else None
-                self._observer.observe(await client.remove(surplus.key, grace) or _gone(surplus))
+                self._observer.observe(await client.remove(surplus.key, grace) or _as_gone(surplus))
 
     async def _replace_lost_ports(
         self,
@@ -332,7 +332,7 @@ class LocalEngine:
         left = []
         for view in views:
             if self._observer.state(view.key).readiness == "foreign":
-                ending = await client.remove(view.key) or _gone(view)
+                ending = await client.remove(view.key) or _as_gone(view)
                 self._observer.observe(ending)
                 if ending.state is State.GONE:
                     continue
@@ -383,7 +383,12 @@ class LocalEngine:
             raise
 
 
-def _gone(view: ProcessView) -> ProcessView:
+def count_cores() -> int:
+    """The CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _as_gone(view: ProcessView) -> ProcessView:
     return replace(view, state=State.GONE, pid=None)
 
 

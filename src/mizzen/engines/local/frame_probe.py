@@ -51,7 +51,7 @@ class ReplicaReport:
 
 @dataclass(frozen=True, slots=True)
 class ProbeState:
-    """What a probe has found out about a process."""
+    """The observations of a probe about its process."""
 
     readiness: Readiness = "unknown"
     message: str = ""
@@ -64,7 +64,7 @@ class ProbeState:
 class Probe:
     """Watches one running process in a task. Create a new probe for another process."""
 
-    def __init__(self, on_change: Callable[[], None], report: ReplicaReport = ReplicaReport()) -> None:  # noqa: B008
+    def __init__(self, on_change: Callable[[], None], report: ReplicaReport) -> None:
         """Needs a running event loop. `on_change` is called after each change of `state`."""
         self.state = ProbeState(report=report)
         self._on_change = on_change
@@ -90,7 +90,7 @@ class FrameProbe(Probe):
         self._reloaded: asyncio.Future[str] | None = None
         self._version = OLDEST
         self._path = path
-        super().__init__(on_change)
+        super().__init__(on_change, ReplicaReport())
 
     def reload(self, folder: Path, files: str) -> Awaitable[str]:
         """Have a ready replica load these files, whose digest is `files`. The result is why it refuses; empty when it

@@ -1,4 +1,4 @@
-"""The inputs of a process besides its files: the environment it runs in, and its secrets."""
+"""The inputs of a process in addition to its files: the environment it runs in, and its secrets."""
 
 from __future__ import annotations
 

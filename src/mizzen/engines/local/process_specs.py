@@ -248,8 +248,8 @@ def _interpreter(python: str, built: BuiltEnvironment | None, spec: WorkloadSpec
 
 
 def _python_path(built: BuiltEnvironment, spec: WorkloadSpec) -> dict[str, str]:
-    """The module path besides the environment: the runtime, then the PYTHONPATH of the spec. Those of the plane's own
-    process are not inherited. The first replica writes the bytecode of its imports for all later ones."""
+    """The module path in addition to the environment: the runtime, then the PYTHONPATH of the spec. The variables of
+    the plane's process are not inherited. The first replica writes the bytecode of its imports for all later ones."""
     own = spec.env.get("PYTHONPATH")
     path = f"{built.parts}{os.pathsep}{own}" if own else built.parts
     return {"PYTHONPATH": path, "PYTHONHOME": "", "PYTHONDONTWRITEBYTECODE": ""}

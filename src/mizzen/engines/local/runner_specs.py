@@ -1,7 +1,7 @@
 """A task as a supervised runner process, and their state as the status of a replica. Pure, apart from file access.
 
-The exit record determines how an attempt ended, whatever happened to the process: the supervisor, the plane or the
-machine may have gone down in between. A process that ended without a record was killed, and its command with it. It is
+The exit record determines how an attempt ended, not the exit of the process: the supervisor, the plane or the machine
+may have gone down in between. A process that ended without a record was killed, and its command with it. It is
 started once more, to save the checkpoints of the command.
 """
 

@@ -43,7 +43,7 @@ def is_name(name: str) -> bool:
     return bool(name) and not name.startswith(".") and not name.endswith(UNFINISHED)
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     """Return the names of possible checkpoints, in order, including those that are not valid text: see `is_text`."""
     try:
         return sorted(name for name in os.listdir(folder) if is_name(name))
@@ -61,7 +61,7 @@ def printable_name(name: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)[:200]
 
 
-def look(folder: Path, name: str) -> CheckpointEntry | None:
+def read_entry(folder: Path, name: str) -> CheckpointEntry | None:
     """Return the entry; None if it is gone or has no file. Raises ValueError, with the reason, if it cannot be stored;
     OSError."""
     if not is_text(name):
@@ -94,12 +94,12 @@ def look(folder: Path, name: str) -> CheckpointEntry | None:
 def read_sidecar(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
     """Return step and metrics from the sidecar file next to it; None without one."""
     try:
-        data = json.loads(safe_read.small(folder / f".{name}.meta.json", _MOST_META)[0])
+        data = json.loads(safe_read.read_small(folder / f".{name}.meta.json", _MOST_META)[0])
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(data, Mapping):
         return None
-    return progress.count(data.get("step")), progress.numbers(data.get("metrics"))
+    return progress.as_step(data.get("step")), progress.as_metrics(data.get("metrics"))
 
 
 def whole_since(folder: Path, name: str) -> float | None:
@@ -109,7 +109,7 @@ def whole_since(folder: Path, name: str) -> float | None:
     then only the sidecar file, which `mizzen.training` writes, shows that the entry is complete.
     """
     try:
-        found, own = look(folder, name), (folder / name).lstat()
+        found, own = read_entry(folder, name), (folder / name).lstat()
     except (OSError, ValueError):
         return None
     if found is None:

@@ -55,14 +55,14 @@ class Publisher:
         same as `record_renamed`."""
         self._ledger_file.compact()
         whole = self.record_renamed()
-        looked = self._look_at_all(entries.names(self._folder))
+        looked = self._look_at_all(entries.list_names(self._folder))
         with self._ledger_file.open(sync=True) as ledger:
             ledger.doubt({name: found.signature for name, found in looked if not _is_known(ledger, name, found)})
         return whole
 
     def record_renamed(self) -> list[str]:
         """Record entries that were renamed into place unobserved as complete, too. Returns their names."""
-        since = {name: entries.whole_since(self._folder, name) for name in entries.names(self._folder)}
+        since = {name: entries.whole_since(self._folder, name) for name in entries.list_names(self._folder)}
         whole = {name: at for name, at in since.items() if at is not None}
         self._complete(whole)
         return list(whole)
@@ -74,14 +74,14 @@ class Publisher:
     def record_sidecars(self) -> None:
         """Where renames cannot be observed: find the checkpoints of `mizzen.training` by their sidecar files, which it
         writes first."""
-        names = entries.names(self._folder)
+        names = entries.list_names(self._folder)
         self.on_rename(name for name in names if entries.read_sidecar(self._folder, name) is not None)
 
     def sweep(self, *, alone: bool) -> bool:
         """Call when the command succeeded: entries written in place are complete. False: some may be another replica's,
         unless `alone`, and must be checked again."""
         settled = True
-        looked = self._look_at_all(entries.names(self._folder))
+        looked = self._look_at_all(entries.list_names(self._folder))
         with self._ledger_file.open(sync=True) as ledger:
             for name, found in looked:
                 if _is_known(ledger, name, found) or ledger.doubtful.get(name) == found.signature:
@@ -94,7 +94,7 @@ class Publisher:
 
     def note_unusable(self) -> None:
         """Note entries that cannot be checkpoints. Call at the end, successful or not."""
-        self._look_at_all(entries.names(self._folder))
+        self._look_at_all(entries.list_names(self._folder))
 
     def publish(self) -> bool:
         """Publish all complete entries. False: some changed meanwhile, and must be tried again."""
@@ -218,7 +218,7 @@ class Publisher:
     def _look(self, name: str) -> CheckpointEntry | None:
         """Never call this with the ledger open: problems are noted there."""
         try:
-            return entries.look(self._folder, name)
+            return entries.read_entry(self._folder, name)
         except (ValueError, OSError) as error:
             if may_pass(error):
                 raise
@@ -265,7 +265,7 @@ def restore(task: Task, job: JobPlace, blobs: FileBlobs) -> None:
 
 def _record_restored(job: JobPlace, folder: Path, checkpoint: Checkpoint) -> None:
     """Record that the restored entry is that checkpoint, not a new one."""
-    laid_out = entries.look(folder, checkpoint.name)
+    laid_out = entries.read_entry(folder, checkpoint.name)
     if laid_out is None:
         return
     with closing(LedgerFile(job)) as file, file.open(sync=True) as ledger:

@@ -69,7 +69,7 @@ class Uploader(threading.Thread):
             self._look_for_sidecars = True
             self._work.notify()
 
-    def grew(self, size: int) -> None:
+    def set_log_size(self, size: int) -> None:
         """Set the log's current size in bytes."""
         with self._work:
             self._size = size

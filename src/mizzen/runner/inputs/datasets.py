@@ -40,7 +40,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class DatasetFetcher:
-    """Blocking. Raises Failed."""
+    """Fetches the dataset of a job. Blocking. Raises Failed."""
 
     dataset: Mapping[str, Any]
     environ: Mapping[str, str]

@@ -60,7 +60,7 @@ class EstimatorModel:
     def warm_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
         """Call each method with a synthetic row: this loads lazy parts and reveals the outputs' form."""
         outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
-        refusals = nonfinite_probe.found(getattr(estimator, methods[0]), taken)
+        refusals = nonfinite_probe.probe(getattr(estimator, methods[0]), taken)
         width = taken.width if isinstance(taken, features.Matrix) else None
         return cls(
             estimator, taken, taken.inputs, outputs, framework, refusals, linear_fast_path.shortcuts(estimator, width)

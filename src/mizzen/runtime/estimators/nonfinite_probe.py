@@ -53,7 +53,7 @@ class Refusals:
                     )
 
 
-def found(predict: Callable[[Any], Any], taken: Features) -> Refusals:
+def probe(predict: Callable[[Any], Any], taken: Features) -> Refusals:
     """Probe with a synthetic row, with each value in each column."""
     numbers = taken.numbers
     if not 0 < len(numbers) <= MOST_COLUMNS or not _takes(predict, taken.dummy()):

@@ -13,13 +13,13 @@ from mizzen.runtime.frameworks.model import LoadedModel
 log = logging.getLogger("mizzen.runtime")
 
 
-def are_open(model: LoadedModel) -> bool:
+def sizes_are_open(model: LoadedModel) -> bool:
     """Return whether the first size of every input and output is open."""
     specs = (*model.inputs, *model.outputs)
     return bool(model.inputs and model.outputs) and all(spec.shape[:1] == (-1,) for spec in specs)
 
 
-def independent(model: LoadedModel) -> bool:
+def rows_are_independent(model: LoadedModel) -> bool:
     """Return whether two rows together give the same as each alone. If that cannot be tried, the answer is no."""
     random = np.random.default_rng(0)
     first, second = (

@@ -11,21 +11,17 @@ from typing import Any
 import lightgbm
 import numpy as np
 
-from mizzen import frameworks
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.estimators.booster import BoosterModel
 from mizzen.runtime.estimators.features import INPUT
 from mizzen.runtime.frameworks import pickles
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest
 from mizzen.runtime.limits import threads
 
 
 def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
-    if wanted.entrypoint.endswith(frameworks.PICKLES):
-        found = pickles.load(wanted, folder)
-    else:
-        found = _read(artifact(folder, wanted.entrypoint))
+    found = pickles.load_or_read(wanted, folder, _read)
     if not isinstance(found, lightgbm.Booster):
         return estimator.to_model(found, wanted)
     most = threads.thread_limit(os.environ) or 0

@@ -114,7 +114,7 @@ def artifact(folder: Path, entrypoint: str) -> Path:
     return file
 
 
-def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
+def find_pickle(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
     """Return the file that `entrypoint` names, like `artifact`, for files whose loading runs code."""
     file = artifact(folder, entrypoint)
     demand_trust(f"'{entrypoint}' is a pickle, which runs code when it is loaded", trusted=trusted)

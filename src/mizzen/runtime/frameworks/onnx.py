@@ -48,7 +48,7 @@ def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
     batch = bool(inputs) and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
     model = OnnxModel(session, inputs, outputs, batch)
     outputs = _agree(outputs, try_call(model, example_row(inputs), outputs))
-    return replace(model, outputs=outputs, batch=batch and row_independence.independent(model))
+    return replace(model, outputs=outputs, batch=batch and row_independence.rows_are_independent(model))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, demand_trust, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, demand_trust, find_pickle, unpickling
 from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
@@ -47,7 +47,7 @@ def load(wanted: LoadRequest, folder: Path) -> PythonModel:
     # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
     sys.path.insert(0, str(folder))
     if entrypoint.endswith(PICKLES):
-        found = _unpickle(pickled(folder, entrypoint, trusted=wanted.trusted))
+        found = _unpickle(find_pickle(folder, entrypoint, trusted=wanted.trusted))
     else:
         found = _import(entrypoint, folder)
     target = found() if isinstance(found, type) else found

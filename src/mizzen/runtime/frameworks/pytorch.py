@@ -176,7 +176,8 @@ def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
     if not model.inputs:
         return model
     model = replace(model, outputs=_observe_outputs(model))
-    return replace(model, batch=may_batch and row_independence.are_open(model) and row_independence.independent(model))
+    may_batch = may_batch and row_independence.sizes_are_open(model)
+    return replace(model, batch=may_batch and row_independence.rows_are_independent(model))
 
 
 def _observe_outputs(model: TorchModel) -> tuple[TensorSpec, ...]:

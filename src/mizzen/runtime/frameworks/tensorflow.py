@@ -54,7 +54,7 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     seen = {spec.name: spec.shape for spec in try_call(model, example_row(inputs), outputs)}
     outputs = tuple(spec if spec.shape else replace(spec, shape=seen[spec.name]) for spec in outputs)
     model = replace(model, outputs=outputs)
-    return replace(model, batch=row_independence.are_open(model) and row_independence.independent(model))
+    return replace(model, batch=row_independence.sizes_are_open(model) and row_independence.rows_are_independent(model))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,24 +14,20 @@ from typing import Any
 
 import xgboost
 
-from mizzen import frameworks
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.estimators.booster import BoosterModel
 from mizzen.runtime.estimators.features import INPUT
 from mizzen.runtime.estimators.nonfinite_probe import demand_small
 from mizzen.runtime.frameworks import pickles
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact, first_line
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, first_line
 from mizzen.runtime.limits import install_hints, threads
 
 _WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker": "XGBRanker"}
 
 
 def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
-    if wanted.entrypoint.endswith(frameworks.PICKLES):
-        found = pickles.load(wanted, folder)
-    else:
-        found = _read(artifact(folder, wanted.entrypoint))
+    found = pickles.load_or_read(wanted, folder, _read)
     if not isinstance(found, xgboost.Booster):
         return estimator.to_model(found, wanted)
     most = threads.thread_limit(os.environ)

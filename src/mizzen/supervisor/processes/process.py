@@ -92,7 +92,7 @@ class Process:
         self.spec = record.spec
         self.boot = record.boot
         self.run = record.run
-        # Until it is started or adopted it is not running, whatever the record says.
+        # Until it is started or adopted it is not running, even if the record says so.
         state = State.FAILED if record.view.state is State.FAILED else State.WAITING
         self.view = replace(record.view, state=state, pid=None, start="")
         self._context = context

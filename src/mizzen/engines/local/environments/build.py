@@ -37,9 +37,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         whole = Builder(paths, order, environ).build()
     except (BuildFailed, interpreters.NoInterpreter, installers.NoTool, OSError) as error:
-        _print(
-            f"gave up after {time.time() - began:.1f} s" + ("" if isinstance(error, BuildFailed) else f": {error}")
-        )
+        _print(f"gave up after {time.time() - began:.1f} s" + ("" if isinstance(error, BuildFailed) else f": {error}"))
         paths.remove()  # it may have failed for lack of disk space
         write_json(paths.failure, {"message": str(error), "time": time.time(), "attempt": order.get("attempt", 0)})
         return 1

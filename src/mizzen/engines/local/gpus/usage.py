@@ -47,7 +47,7 @@ class GpuAllocator:
         async with self._turn:
             yield self._assign(paths, spec.gpu, f"{ref.namespace}/{ref.name}", indices)
 
-    def _assign(self, paths: WorkloadPaths, gpu: float, who: str, indices: Iterable[int]) -> GpuAssignment:
+    def _assign(self, paths: WorkloadPaths, gpu: float, holder: str, indices: Iterable[int]) -> GpuAssignment:
         if not self.devices:
             nothing = Obstacle("waiting", "it requests a GPU, but this machine has none", "NoGpu")
             return GpuAssignment(obstacles=dict.fromkeys(indices, nothing))
@@ -63,7 +63,7 @@ class GpuAllocator:
                 shortage = allocation.explain_shortage(self.devices, others, gpu)
                 obstacles[index] = Obstacle("waiting", shortage, "GpusTaken")
                 continue
-            variables[index] = allocation.build_env(self.devices, found, gpu, who)
+            variables[index] = allocation.build_env(self.devices, found, gpu, holder)
             held_now = Holding.of(key, variables[index])
             assert held_now is not None
             running[key] = held_now
