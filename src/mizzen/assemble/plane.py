@@ -157,10 +157,10 @@ class _Plane:
             settings, store, base.blobs, self._context,
             gpus=base.gpus, here=self._node.meta.name, enqueue=self._enqueue, now=_now,
         )  # fmt: skip
-        self._recorder = _event_recorder(store)
-        self._loop = Loop(store, self._controllers(), now=_now, recorder=self._recorder)
+        self._recorder = _build_event_recorder(store)
+        self._loop = Loop(store, self._build_controllers(), now=_now, recorder=self._recorder)
         self._issuer = _find_issuer(settings)
-        self.access = _access_publisher(settings, store, base.token, self._issuer)
+        self.access = _build_access_publisher(settings, store, base.token, self._issuer)
         self._tables = TablePublisher(store, settings.root / "table.json", on_published=self._traffic.on_published)
         self._processes = Processes(home)
         inventory = InventoryCache(self._tables.snapshot)
@@ -234,14 +234,14 @@ class _Plane:
         await self._base.engine.close()
         await self._base.store.close()
 
-    def _controllers(self) -> list[Controller[SqliteStore, Any]]:
+    def _build_controllers(self) -> list[Controller[SqliteStore, Any]]:
         base, context, store, traffic = self._base, self._context, self._base.store, self._traffic
         serving = Serving(
             base.inference_url, context, self._downloads,
             here=self._node.meta.name, traffic=traffic, scaler=self._autoscaler, checkpoints=self._checkpoints,
         )  # fmt: skip
         graphs = Graphs(base.inference_url, context, prober=self._prober, traffic=traffic)
-        monitors = _monitors(context, base.home, base.listeners)
+        monitors = _build_monitors(context, base.home, base.listeners)
         accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
         working = (Models(context), Versions(context), serving, graphs, self.jobs, monitors, Workloads(base.engine))
         return [*working, *accepting]
@@ -254,7 +254,7 @@ class _Plane:
             self._enqueue(ref)
 
 
-def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Monitors:
+def _build_monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> Monitors:
     """Creates the key that monitoring tools require of callers: without it, no tool starts."""
     tool_key.read_or_create(home.run)
     return Monitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
@@ -329,7 +329,7 @@ def _find_issuer(settings: Settings) -> tuple[TrustedIssuer, IssuerKeys] | None:
     return trust, IssuerKeys(settings.oidc_issuer, settings.oidc_keys, time.monotonic)
 
 
-def _access_publisher(
+def _build_access_publisher(
     settings: Settings, store: SqliteStore, token: AdminToken, issuer: tuple[TrustedIssuer, IssuerKeys] | None
 ) -> AccessPublisher:
     """The publisher of the access rights that gateways enforce."""
@@ -347,7 +347,7 @@ def _access_publisher(
     )
 
 
-def _event_recorder(store: SqliteStore) -> EventRecorder:
+def _build_event_recorder(store: SqliteStore) -> EventRecorder:
     """The recorder of Events. Readers of a model may read the Events of all objects that belong to it."""
     return EventRecorder(store, lambda resource: min(targets.of(resource).models, default=""), now=_now)
 

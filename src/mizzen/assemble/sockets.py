@@ -14,7 +14,7 @@ async def until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[An
 
     async def must_not_end(work: Coroutine[Any, Any, None]) -> None:
         await work
-        raise RuntimeError(f"{work} ended by itself")
+        raise RuntimeError(f"{work} ended unexpectedly")
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(must_not_end(work)) for work in others]

@@ -110,7 +110,7 @@ class Runner:
             return int(known["code"])
         begun = records.read(self._place.path_of_begun(attempt))
         try:
-            end = self._attempt(begun)
+            end = self._run_attempt(begun)
             end = self._keep_results(end)
         except _Stopped:
             return STOPPED
@@ -121,7 +121,7 @@ class Runner:
             end = End(1, "NoRoom" if full else "RunnerLost", NO_ROOM if full else describe(error), retry=True)
         return self._record(end)
 
-    def _attempt(self, begun: Mapping[str, Any] | None) -> End:
+    def _run_attempt(self, begun: Mapping[str, Any] | None) -> End:
         """Fetch and run. Raises _Stopped, Failed, OSError."""
         stopped = self._place.path_of_stopped(self._task.attempt)
         self._reporter.reserve()

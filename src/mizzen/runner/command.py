@@ -70,7 +70,7 @@ class CommandProcess:
         """Kill it and all its leftover processes, also in other groups and sessions. Blocks until they are gone."""
         deadline = time.monotonic() + _LEFTOVERS
         self._signal(signal.SIGKILL)
-        while left := [*self._family()]:
+        while left := [*self._find_family()]:
             for pid in left:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -95,14 +95,14 @@ class CommandProcess:
                     return
                 os.waitpid(ended.si_pid, os.WNOHANG)
 
-    def _family(self) -> Iterator[int]:
+    def _find_family(self) -> Iterator[int]:
         """Yield live processes of this session, descendants of this process, and those with this start's marker in
         their environment; never this process."""
         mine, session = os.getpid(), os.getsid(0)
-        below = _below(mine)
+        below = _find_descendants(mine)
         leads = session == mine  # else it is a terminal's session, with other processes in it
         word = f"MIZZEN_PROCESS_RUN={self._run}".encode() if self._run else None
-        for pid in _pids():
+        for pid in _list_pids():
             with suppress(OSError, IndexError):
                 folder = _PROC / str(pid)
                 if pid == mine or folder.stat().st_uid != os.getuid():
@@ -122,10 +122,10 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _below(pid: int) -> set[int]:
+def _find_descendants(pid: int) -> set[int]:
     """Return all its descendants."""
     children: dict[int, list[int]] = {}
-    for child in _pids():
+    for child in _list_pids():
         with suppress(OSError, IndexError, ValueError):
             children.setdefault(int(_stat(child)[1]), []).append(child)
     found: set[int] = set()
@@ -137,7 +137,7 @@ def _below(pid: int) -> set[int]:
     return found
 
 
-def _pids() -> list[int]:
+def _list_pids() -> list[int]:
     return [int(name) for name in os.listdir(_PROC) if name.isdigit()] if _PROC.is_dir() else []
 
 

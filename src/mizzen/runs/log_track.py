@@ -33,7 +33,7 @@ class Track:
         self._closing = closing
         self._at = 0
         self._mark = Mark(0.0, 0)
-        """How far it may be read, and by when that was there."""
+        """The size up to which it may be read, and the time by which it had that size."""
         self._index = 0
         self._line = b""
         """The beginning of a line whose end has not been read yet."""
@@ -66,7 +66,7 @@ class Track:
     def head(self, live: bool, now: float) -> float | None:
         """Return by when its next byte was there; None: there is none, or its time is not known yet."""
         while self._at >= self._mark.size:
-            following = self._following(live, now)
+            following = self._next_mark(live, now)
             if following is None:
                 return None
             self._mark = following
@@ -75,7 +75,7 @@ class Track:
     def take(self, until: float, live: bool, now: float) -> bytes:
         """Return whole lines of the content up to the time `until`, within the next chunk. May be empty."""
         while self._mark.size - self._at < LONGEST:
-            following = self._following(live, now, until)
+            following = self._next_mark(live, now, until)
             if following is None:
                 break
             self._mark = max(self._mark, following, key=lambda mark: mark.size)
@@ -83,7 +83,7 @@ class Track:
         if not data:  # the file was truncated: there is nothing more to read
             self._at = self._mark.size
         self._at += len(data)
-        return self._lines(data)
+        return self._split_lines(data)
 
     def rest(self) -> bytes:
         rest, self._line = self._line, b""
@@ -107,7 +107,7 @@ class Track:
             yield when, start, count + int(at == end and not data.endswith(b"\n"))
             at = start
 
-    def _following(self, live: bool, now: float, until: float = float("inf")) -> Mark | None:
+    def _next_mark(self, live: bool, now: float, until: float = float("inf")) -> Mark | None:
         """Return the next record, if it is not later than `until`."""
         if self._index < len(self._times):
             found = self._times[self._index]
@@ -121,7 +121,7 @@ class Track:
         found = Mark(max(changed, self._mark.time), size)
         return found if found.time <= until else None
 
-    def _lines(self, data: bytes) -> bytes:
+    def _split_lines(self, data: bytes) -> bytes:
         data = self._line + data
         pieces = []
         end = data.find(b"\n")

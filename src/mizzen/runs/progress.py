@@ -70,17 +70,17 @@ def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | No
     counting, according to its history; else since `started`. None if unknown."""
     if now.step is None or now.total is None or now.total <= now.step:
         return None
-    step, time = _beginning(place.past_progress, now) or (0, started)
+    step, time = _find_beginning(place.past_progress, now) or (0, started)
     if time is None or now.step <= step or now.time <= time:
         return None
     return (now.total - now.step) * (now.time - time) / (now.step - step)
 
 
-def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
+def _find_beginning(past: Path, now: Progress) -> tuple[int, float] | None:
     """Return step and time of the first report after which steps only grew: a restarted job repeats some of them."""
     found: tuple[int, float] | None = None
     last = -1
-    for line in _lines(past):
+    for line in _read_lines(past):
         try:
             report = parse(json.loads(line), 0.0)
         except (ValueError, AttributeError, RecursionError):
@@ -93,7 +93,7 @@ def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
     return found if found is not None and found[0] < (now.step or 0) else None
 
 
-def _lines(path: Path) -> list[bytes]:
+def _read_lines(path: Path) -> list[bytes]:
     try:
         with safe_read.open_regular_file(path) as file:
             size = file.seek(0, 2)

@@ -30,8 +30,8 @@ def apply(model: LoadedModel, inputs: tuple[TensorSpec, ...], outputs: tuple[Ten
     """Return the model with this signature. Raises LoadError, which names both sides, if they do not match."""
     if not inputs and not outputs:
         return model
-    merged = _inputs(model, inputs) if inputs else model.inputs
-    returned = _outputs(model, outputs) if outputs else model.outputs
+    merged = _merge_inputs(model, inputs) if inputs else model.inputs
+    returned = _merge_outputs(model, outputs) if outputs else model.outputs
     return DeclaredModel(model, merged, returned, tuple(spec.name for spec in outputs), model.strict or bool(inputs))
 
 
@@ -74,7 +74,7 @@ class DeclaredModel:
         self.model.close()
 
 
-def _inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def _merge_inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     if model.batch:
         for spec in declared:
             if not spec.shape:
@@ -88,7 +88,7 @@ def _inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[Tenso
     return tuple(_narrow(own[spec.name], spec, rows=model.batch) for spec in declared)
 
 
-def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def _merge_outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     if not model.outputs:
         return declared
     own = {spec.name: spec for spec in model.outputs}

@@ -166,14 +166,14 @@ class FrameServer:
             connection = PeerConnection(peer, self._model)
             self._connections.add(connection)
             self._selector.register(peer, selectors.EVENT_READ, connection)
-            self._send(connection, self._hello_frame(0))
+            self._send(connection, self._encode_hello(0))
 
     def _receive(self, connection: PeerConnection) -> list[_Work]:
         """Return the work this peer sent; none if the connection was closed because of invalid frames."""
         try:
             received, ended = connection.receive()
             work = [
-                _work(connection, frame)
+                _parse_work(connection, frame)
                 for frame in received
                 if not self._begin_reload(connection, frame) and not self._queue_feedback(connection, frame)
             ]
@@ -196,7 +196,7 @@ class FrameServer:
             if one.connection in self._connections:
                 timed = times if "timed" in one.trailer else ()
                 self._send(
-                    one.connection, _reply_frame(one.id, service_us, results[at:end], one.connection.version, timed)
+                    one.connection, _encode_reply(one.id, service_us, results[at:end], one.connection.version, timed)
                 )
             at = end
 
@@ -209,7 +209,7 @@ class FrameServer:
         if wish.files and wish.files == self._files:  # the peer that asked for it before has gone
             self._send_hello(connection, frame.id)
         elif not self._reloader.begin(self._model, wish, (connection, frame.id)):
-            self._send(connection, _refusal(frame.id, "another reload is in progress", connection.version))
+            self._send(connection, _encode_refusal(frame.id, "another reload is in progress", connection.version))
         return True
 
     def _queue_feedback(self, connection: PeerConnection, frame: framing.Frame) -> bool:
@@ -228,7 +228,7 @@ class FrameServer:
         if outcome.model is None:
             log.warning("not reloaded: %s", outcome.fault)
             for connection, id_ in asking:
-                self._send(connection, _refusal(id_, outcome.fault, connection.version))
+                self._send(connection, _encode_refusal(id_, outcome.fault, connection.version))
             return
         log.info("reloaded: %s", outcome.wish.folder)
         self._model, self._files, self._outdated = outcome.model, outcome.wish.files, True
@@ -239,7 +239,7 @@ class FrameServer:
 
     def _send_hello(self, connection: PeerConnection, id_: int) -> None:
         connection.model = self._model
-        self._send(connection, self._hello_frame(id_))
+        self._send(connection, self._encode_hello(id_))
 
     def _forget_models(self) -> None:
         """Drop old models once their last peer has closed."""
@@ -249,7 +249,7 @@ class FrameServer:
             gc.collect()
             gc.freeze()
 
-    def _hello_frame(self, id_: int) -> bytes:
+    def _encode_hello(self, id_: int) -> bytes:
         model = self._model
         hello = msgpack.pack({
             "state": "ready", "pid": os.getpid(), "framework": model.framework,
@@ -297,7 +297,7 @@ class FrameServer:
             self._forget_models()
 
 
-def _work(connection: PeerConnection, frame: framing.Frame) -> _Work:
+def _parse_work(connection: PeerConnection, frame: framing.Frame) -> _Work:
     """Parse an INFER frame. Raises ValueError if this is not a frame a gateway may send."""
     if frame.type != framing.INFER:
         raise ValueError(f"unexpected frame of type {frame.type}")
@@ -313,11 +313,11 @@ def _work(connection: PeerConnection, frame: framing.Frame) -> _Work:
     return _Work(connection, frame.id, requests, len(frame.body), trailer)
 
 
-def _refusal(id_: int, message: str, version: int) -> bytes:
-    return _reply_frame(id_, 0, [(framing.MODEL_FAILED, message.encode(errors="replace"))], version)
+def _encode_refusal(id_: int, message: str, version: int) -> bytes:
+    return _encode_reply(id_, 0, [(framing.MODEL_FAILED, message.encode(errors="replace"))], version)
 
 
-def _reply_frame(
+def _encode_reply(
     id_: int, service_us: int, results: list[batching.Result], version: int, times: Sequence[int] = ()
 ) -> bytes:
     body = msgpack.pack([service_us, results, *times])

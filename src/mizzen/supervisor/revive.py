@@ -39,7 +39,7 @@ async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> Non
 
 
 async def _revive(home: Home, listeners: Mapping[str, int]) -> None:
-    if await _answers(home):
+    if await _is_answering(home):
         return
     log.warning("the supervisor died; starting a new one")
     try:
@@ -62,7 +62,7 @@ async def _finish_stop(home: Home) -> None:
     await asyncio.Event().wait()
 
 
-async def _answers(home: Home) -> bool:
+async def _is_answering(home: Home) -> bool:
     try:
         (await Client.connect(home)).close()
     except SupervisorGone:

@@ -93,8 +93,8 @@ class FrameProbe(Probe):
         super().__init__(on_change, ReplicaReport())
 
     def reload(self, folder: Path, files: str) -> Awaitable[str]:
-        """Have a ready replica load these files, whose digest is `files`. The result is why it refuses; empty when it
-        has loaded them."""
+        """Have a ready replica load these files, whose digest is `files`. The result is the reason of a refusal, or
+        empty."""
         assert self._writer is not None
         self._reloaded = asyncio.get_running_loop().create_future()
         body = msgpack.pack({"artifacts": str(folder), "files": files})
@@ -135,7 +135,7 @@ class FrameProbe(Probe):
                     if frame.id:
                         self._finish_reload("")
                 elif frame.type == REPLY:
-                    self._finish_reload(_refusal(frame.body))
+                    self._finish_reload(_parse_refusal(frame.body))
                 elif frame.type == DRAIN:
                     self._update(readiness="draining")
                     return True
@@ -159,7 +159,7 @@ class FrameProbe(Probe):
             self._reloaded.set_result(why_not)
 
 
-def _refusal(body: bytes | memoryview) -> str:
+def _parse_refusal(body: bytes | memoryview) -> str:
     with suppress(ValueError, TypeError):
         [[_, message]] = msgpack.unpack(body)[1]
         return str(message, "utf-8", "replace") or "it does not say why"

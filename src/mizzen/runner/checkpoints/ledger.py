@@ -4,8 +4,8 @@ An entry that was renamed into place is complete, and stays recorded as such unt
 killed in between. An entry that exists when an attempt begins, and is not recorded as complete, is doubtful: an earlier
 attempt may have been killed while writing it.
 
-The file has one line for each change. A runner reads the lines that others added since its last read, and adds its own,
-so the cost of a change does not grow with their number. A runner that begins an attempt compacts the file.
+The file has one line for each change. A runner reads the lines that others added since its last read, and adds its own:
+the cost of a change does not grow with their number. A runner that begins an attempt compacts the file.
 """
 
 from __future__ import annotations
@@ -53,29 +53,29 @@ class CheckpointLedger:
         return [name for name, entry in self.complete.items() if entry.pending]
 
     def record_complete(self, name: str, entry: Complete) -> None:
-        self._change("complete", name, asdict(entry))
+        self._record("complete", name, asdict(entry))
 
     def forget(self, name: str) -> None:
-        self._change("forget", name)
+        self._record("forget", name)
 
     def doubt(self, signatures: Mapping[str, str]) -> None:
         """Replace the doubtful entries by these."""
         if dict(signatures) != self.doubtful:
-            self._change("doubt", dict(signatures))
+            self._record("doubt", dict(signatures))
 
     def trust(self, name: str) -> None:
         """Mark an entry as no longer doubtful."""
         if name in self.doubtful:
-            self._change("trust", name)
+            self._record("trust", name)
 
     def note(self, name: str, text: str) -> bool:
         """Add a note; False if it was already there."""
         if self.noted.get(name) == text:
             return False
-        self._change("note", name, text)
+        self._record("note", name, text)
         return True
 
-    def _change(self, *line: Any) -> None:
+    def _record(self, *line: Any) -> None:
         self.apply(list(line))
         self.lines.append(list(line))
 

@@ -64,12 +64,12 @@ class Publisher:
         """Record entries that were renamed into place unobserved as complete, too. Returns their names."""
         since = {name: entries.whole_since(self._folder, name) for name in entries.list_names(self._folder)}
         whole = {name: at for name, at in since.items() if at is not None}
-        self._complete(whole)
+        self._record_complete(whole)
         return list(whole)
 
     def on_rename(self, names: Iterable[str]) -> None:
         """Record these as complete in their present form. Names that are gone are ignored: the code may remove them."""
-        self._complete(dict.fromkeys(filter(entries.is_name, names), time.time()))
+        self._record_complete(dict.fromkeys(filter(entries.is_name, names), time.time()))
 
     def record_sidecars(self) -> None:
         """Where renames cannot be observed: find the checkpoints of `mizzen.training` by their sidecar files, which it
@@ -105,7 +105,7 @@ class Publisher:
         with self._ledger_file.open(sync=True):
             return all(done)
 
-    def _complete(self, since: Mapping[str, float]) -> None:
+    def _record_complete(self, since: Mapping[str, float]) -> None:
         """Record these as complete in their present form."""
         looked = self._look_at_all(since)
         with self._ledger_file.open(sync=True) as ledger:

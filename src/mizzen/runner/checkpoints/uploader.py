@@ -84,16 +84,16 @@ class Uploader(threading.Thread):
 
     def drop_logs(self) -> None:
         """Delete local log files that are stored. Call once it is done."""
-        for attempt in (*self._earlier(), self._task.attempt):
+        for attempt in (*self._list_earlier(), self._task.attempt):
             self._log_of(attempt).drop()
 
     def run(self) -> None:
         pause: float | None = None
         """Seconds until failed or unready work is tried again; None: all is done so far."""
         while not self.done:
-            self._rest(pause)
+            self._wait(pause)
             try:
-                pause = _LOOK_AGAIN if self._step() else None
+                pause = _LOOK_AGAIN if self._do_work() else None
                 self.trouble = None
             except Exception as error:  # noqa: BLE001 - reported and retried: not one entry's fault, see `Publisher`
                 self.trouble = error
@@ -104,7 +104,7 @@ class Uploader(threading.Thread):
         due = self._size > 0 and (self._log is None or self._log.due(self._size))
         return bool(self._renamed) or self._look_for_sidecars or due or self._finishing
 
-    def _rest(self, seconds: float | None) -> None:
+    def _wait(self, seconds: float | None) -> None:
         """Wait this long, unless the end begins meanwhile: a failed upload may work now. None: until there is work."""
         with self._work:
             was = self._finishing
@@ -113,7 +113,7 @@ class Uploader(threading.Thread):
             else:
                 self._work.wait_for(lambda: self._finishing and not was, timeout=seconds)
 
-    def _step(self) -> bool:
+    def _do_work(self) -> bool:
         """Do all pending work. True: something must be checked again soon."""
         with self._work:
             size, finishing, sidecars = self._size, self._finishing, self._look_for_sidecars
@@ -127,7 +127,7 @@ class Uploader(threading.Thread):
             self._look_for_sidecars = False
         swept = True
         if finishing and self._sweeping:
-            swept = self._publisher.sweep(alone=self._alone())
+            swept = self._publisher.sweep(alone=self._is_alone())
         published = self._publisher.publish()
         if finishing and swept and published:
             self._publisher.note_unusable()
@@ -138,14 +138,14 @@ class Uploader(threading.Thread):
             self._log.advance(size)
         if self.saved:
             assert self._log is not None
-            for attempt in self._earlier():
+            for attempt in self._list_earlier():
                 self._log_of(attempt).finish()
             self._log.finish()
             self.done = True
             return False
         return not swept or not published
 
-    def _alone(self) -> bool:
+    def _is_alone(self) -> bool:
         """Return whether every other replica of the set has ended, as far as known."""
 
         def runs(place: ReplicaPlace) -> bool:
@@ -154,7 +154,7 @@ class Uploader(threading.Thread):
 
         return not any(runs(place) for place in self._job.replicas() if place.name != self._task.replica)
 
-    def _earlier(self) -> list[int]:
+    def _list_earlier(self) -> list[int]:
         """Return the attempts whose logs are still here: their runners were killed."""
         place = self._job.replica(self._task.replica)
         return [attempt for attempt in range(self._task.attempt) if place.log(attempt).exists()]

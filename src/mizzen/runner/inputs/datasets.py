@@ -1,8 +1,8 @@
 """The dataset of a job: fetched and verified as a whole, or absent. One replica fetches, the others wait for it.
 
-    training/<uid>/dataset/         what the command gets, in one rename
-    training/<uid>/.dataset.json    which dataset that is; written after it
-    training/<uid>/.dataset.new/    one being fetched
+    training/<uid>/dataset/         the folder for the command, put in place by one rename
+    training/<uid>/.dataset.json    the dataset in it; written after the rename
+    training/<uid>/.dataset.new/    a dataset that is being fetched
 
 A local path is used directly. For a single file, the folder holds a link to it with the same name.
 """

@@ -61,8 +61,8 @@ class InputFetcher(threading.Thread):
     def _fetch(self) -> FetchedInputs:
         task = self._task
         code = self._work / "code"
-        self._retry("fetching the code", lambda: self._code(code))
-        self._retry("looking for earlier checkpoints", self._checkpoints)
+        self._retry("fetching the code", lambda: self._fetch_code(code))
+        self._retry("looking for earlier checkpoints", self._fetch_checkpoints)
         with suppress(Unavailable, NotFound):  # then it starts from the beginning
             place = self._job.replica(task.replica)
             LogUploader(self._blobs, self._blobs.documents, place, task, task.attempt).restore()
@@ -94,7 +94,7 @@ class InputFetcher(threading.Thread):
             else:
                 return
 
-    def _code(self, target: Path) -> None:
+    def _fetch_code(self, target: Path) -> None:
         try:
             if self._task.files:
                 self._blobs.lay_out(self._task.files, target)
@@ -109,7 +109,7 @@ class InputFetcher(threading.Thread):
         except (NotFound, Invalid) as error:
             raise Failed("CodeUnavailable", f"the code of version {self._task.version}: {describe(error)}") from error
 
-    def _checkpoints(self) -> None:
+    def _fetch_checkpoints(self) -> None:
         """Fetch checkpoints. A job's first attempt can do without: most likely there are none."""
         try:
             with locked(self._job.folder / ".restoring.lock"):

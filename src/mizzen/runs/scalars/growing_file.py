@@ -78,14 +78,14 @@ class GrowingFile:
             data = os.pread(handle, CHUNK, self._offset)
             if not data:
                 break
-            used = self._events(data) if self.source == "events" else self._lines(data)
+            used = self._read_events(data) if self.source == "events" else self._read_lines(data)
             if not used:
                 break  # the last record or line is not complete yet
             self._offset += used
             spent += len(data)
         return spent
 
-    def _events(self, data: bytes) -> int:
+    def _read_events(self, data: bytes) -> int:
         try:
             scalars, used = tfevents.read(data)
         except Damaged as error:
@@ -94,7 +94,7 @@ class GrowingFile:
         self._keep(scalars)
         return used
 
-    def _lines(self, data: bytes) -> int:
+    def _read_lines(self, data: bytes) -> int:
         end = data.rfind(b"\n") + 1
         if not end:
             # A line longer than one read is not a metric.

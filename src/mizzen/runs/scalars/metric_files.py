@@ -31,15 +31,14 @@ def of_json(line: bytes) -> Iterator[Scalar]:
 
 def header(line: bytes) -> tuple[str, ...]:
     """Return the columns of a CSV; none if there is no step column."""
-    columns = tuple(name.strip() for name in _cells(line))
+    columns = tuple(name.strip() for name in _split_cells(line))
     return columns[:MOST_TAGS] if set(columns) & set(STEPS) else ()
 
 
 def of_csv(columns: Sequence[str], line: bytes) -> Iterator[Scalar]:
     """Yield the scalars of a row. Blank fields were not measured at that step."""
-    row = {
-        name: number for name, cell in zip(columns, _cells(line), strict=False) if (number := _read(cell)) is not None
-    }
+    cells = zip(columns, _split_cells(line), strict=False)
+    row = {name: number for name, cell in cells if (number := _read(cell)) is not None}
     yield from _report_scalars(row, row)
 
 
@@ -59,7 +58,7 @@ def _report_scalars(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> It
             yield Scalar(tag, int(step), number, float(time))
 
 
-def _cells(line: bytes) -> list[str]:
+def _split_cells(line: bytes) -> list[str]:
     try:
         return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
     except csv.Error:

@@ -109,7 +109,8 @@ class Scalars:
 
     def read(self, namespace: str, model: str, wanted: ScalarQuery, jobs: Iterable[MonitoredJob] = ()) -> Read:
         folder = events_of_model(self.data_dir, namespace, model)
-        found = [each for each in (*_find_files(folder), *self._reports(jobs)) if wanted.covers(each.run)][:MOST_FILES]
+        files = (*_find_files(folder), *self._find_reports(jobs))
+        found = [each for each in files if wanted.covers(each.run)][:MOST_FILES]
         with self._lock:
             grown, behind = self._read_growth(found)
             words = [f"{each.path.name} of {_run_name(each.run)} {grown[each.path].word}" for each in found
@@ -137,7 +138,7 @@ class Scalars:
             _, file = self._files.popitem(last=False)
             kept -= file.points
 
-    def _reports(self, jobs: Iterable[MonitoredJob]) -> Iterator[_MetricFile]:
+    def _find_reports(self, jobs: Iterable[MonitoredJob]) -> Iterator[_MetricFile]:
         for job in jobs:
             places = JobPlace(self.data_dir, job.uid).replicas()
             for place in places:
@@ -158,10 +159,10 @@ def _find_files(folder: Path) -> Iterator[_MetricFile]:
     """Yield metric files in their order within a run."""
     for version in _list_folder(folder)[1]:
         for job in _list_folder(version)[1]:
-            yield from _of_job(job, Run(version.name, job.name))
+            yield from _find_job_files(job, Run(version.name, job.name))
 
 
-def _of_job(folder: Path, run: Run) -> Iterator[_MetricFile]:
+def _find_job_files(folder: Path, run: Run) -> Iterator[_MetricFile]:
     waiting: list[tuple[Path, Run, tuple[str, ...]]] = [(folder, run, ())]
     while waiting:
         place, run_of_place, within = waiting.pop()

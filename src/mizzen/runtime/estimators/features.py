@@ -177,10 +177,10 @@ class DataFrameRows:
             pairs = _split(self.columns, inputs[INPUT])
         else:
             pairs = [(column, inputs[column.name]) for column in self.columns]
-        return _data_frame({column.name: to_type(column, values) for column, values in pairs})
+        return _make_data_frame({column.name: to_type(column, values) for column, values in pairs})
 
     def dummy(self) -> Any:
-        return _data_frame({column.name: np.array([column.example]) for column in self.columns})
+        return _make_data_frame({column.name: np.array([column.example]) for column in self.columns})
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ class DataFrameRows:
 
     def dummy_with(self, places: Sequence[int], value: float) -> Any:
         row = {column.name: np.array([column.example]) for column in self.columns}
-        return _data_frame(row | {self.columns[place].name: np.array([value]) for place in places})
+        return _make_data_frame(row | {self.columns[place].name: np.array([value]) for place in places})
 
     def numbers_of(self, rows: Any, place: int) -> Array:
         return np.asarray(rows[self.columns[place].name])
@@ -209,8 +209,8 @@ def to_type(column: FittedColumn, values: Array) -> Array:
     if values.dtype != object:
         return values
     if column.datatype == "BOOL":
-        return np.array([_truth(column.name, text) for text in decode_text(column.name, values)], bool)
-    return np.array([_number(column.name, text) for text in decode_text(column.name, values)], np.float64)
+        return np.array([_parse_bool(column.name, text) for text in decode_text(column.name, values)], bool)
+    return np.array([_parse_number(column.name, text) for text in decode_text(column.name, values)], np.float64)
 
 
 def decode_text(name: str, values: Array) -> Array:
@@ -234,7 +234,7 @@ def demand_pandas() -> None:
         raise LoadError(f"this model was fitted on a DataFrame, which needs pandas: {advice} ({error})") from error
 
 
-def _data_frame(columns: dict[str, Array]) -> Any:
+def _make_data_frame(columns: dict[str, Array]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(columns)
@@ -248,7 +248,7 @@ def _split(columns: Sequence[FittedColumn], rows: Array) -> list[tuple[FittedCol
     return [(column, rows[:, index]) for index, column in enumerate(columns)]
 
 
-def _number(name: str, text: str) -> float:
+def _parse_number(name: str, text: str) -> float:
     if not text:
         return float("nan")  # a missing value, as in a CSV file
     try:
@@ -257,7 +257,7 @@ def _number(name: str, text: str) -> float:
         raise BadInput(f"column '{name}' takes numbers, and {text[:50]!r} is not a number") from None
 
 
-def _truth(name: str, text: str) -> bool:
+def _parse_bool(name: str, text: str) -> bool:
     try:
         return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
     except KeyError:

@@ -33,13 +33,13 @@ def rows_are_independent(model: LoadedModel) -> bool:
         log.warning("two synthetic rows together: %s: %s: requests do not share calls", type(error).__name__, error)
         return False
     for name, array in both.items():
-        if not _same(array, apart[name]):
+        if not _are_same(array, apart[name]):
             log.warning("output '%s' of a row depends on the other rows of a call: requests do not share calls", name)
             return False
     return True
 
 
-def _same(one: Array, other: Array) -> bool:
+def _are_same(one: Array, other: Array) -> bool:
     if one.shape != other.shape or one.dtype.kind != "f":
         return np.array_equal(one, other)
     return np.allclose(one, other, 1e-3, 1e-4, equal_nan=True)

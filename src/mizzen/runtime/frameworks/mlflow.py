@@ -67,7 +67,7 @@ def _import_from(code: Any, home: Path, wanted: LoadRequest) -> None:
         sys.path.insert(0, str(home / code))
 
 
-def _file(key: str, framework: str) -> Callable[[_Content, Path], tuple[str, str] | None]:
+def _find_file(key: str, framework: str) -> Callable[[_Content, Path], tuple[str, str] | None]:
     """The flavor names its file under this key."""
 
     def find(content: _Content, home: Path) -> tuple[str, str] | None:
@@ -95,10 +95,10 @@ def _find_program(content: _Content, home: Path) -> tuple[str, str] | None:
 
 
 _NATIVE: Mapping[str, Callable[[_Content, Path], tuple[str, str] | None]] = {
-    "sklearn": _file("pickled_model", "sklearn"),
-    "xgboost": _file("data", "xgboost"),
-    "lightgbm": _file("data", "lightgbm"),
-    "onnx": _file("data", "onnx"),
+    "sklearn": _find_file("pickled_model", "sklearn"),
+    "xgboost": _find_file("data", "xgboost"),
+    "lightgbm": _find_file("data", "lightgbm"),
+    "onnx": _find_file("data", "onnx"),
     "tensorflow": _find_saved_model,
     "keras": _find_saved_model,
     "pytorch": _find_program,

@@ -39,9 +39,9 @@ log = logging.getLogger("mizzen.runtime")
 
 def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
     """Load a graph. It is data only: nothing in it runs but onnxruntime's own operators."""
-    session = _session(artifact(folder, wanted.entrypoint))
-    inputs = tuple(_input(one) for one in session.get_inputs())
-    outputs = tuple(spec for one in session.get_outputs() if (spec := _output(one)) is not None)
+    session = _open_session(artifact(folder, wanted.entrypoint))
+    inputs = tuple(_read_input(one) for one in session.get_inputs())
+    outputs = tuple(spec for one in session.get_outputs() if (spec := _read_output(one)) is not None)
     if not outputs:
         kinds = ", ".join(f"'{one.name}' is a {one.type}" for one in session.get_outputs())
         raise LoadError(f"no output of '{wanted.entrypoint}' is a tensor: {kinds}; export the model with tensors only")
@@ -64,12 +64,12 @@ class OnnxModel(PlainModel):
         names = outputs or tuple(spec.name for spec in self.outputs)
         empty = self.batch and not len(next(iter(inputs.values())))
         # Few graphs accept empty input.
-        taken = example_row(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
+        taken = example_row(self.inputs) if empty else {name: _decode(name, array) for name, array in inputs.items()}
         given = zip(names, self.session.run(list(names), taken), strict=True)
-        return {name: _plain(value)[:0] if empty else _plain(value) for name, value in given}
+        return {name: _to_array(value)[:0] if empty else _to_array(value) for name, value in given}
 
 
-def _session(file: Path) -> Any:
+def _open_session(file: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     most = threads.thread_limit(os.environ)
@@ -84,14 +84,14 @@ def _session(file: Path) -> Any:
         raise LoadError(f"'{file.name}' could not be read by onnxruntime: {first_line(error)}") from error
 
 
-def _input(one: Any) -> TensorSpec:
+def _read_input(one: Any) -> TensorSpec:
     kind = _TYPES.get(one.type)
     if kind is None:
         raise LoadError(f"input '{one.name}' is a {one.type}, which requests cannot carry; export the model without it")
-    return TensorSpec(one.name, kind, _shape(one.shape))
+    return TensorSpec(one.name, kind, _read_shape(one.shape))
 
 
-def _output(one: Any) -> TensorSpec | None:
+def _read_output(one: Any) -> TensorSpec | None:
     """Return the output's spec; None if a response cannot carry it. The model may still be served with its other
     outputs."""
     if one.type in _MAPS:
@@ -99,10 +99,10 @@ def _output(one: Any) -> TensorSpec | None:
     if one.type not in _TYPES:
         log.warning("output '%s' is left out: responses cannot carry a %s", one.name, one.type)
         return None
-    return TensorSpec(one.name, _TYPES[one.type], _shape(one.shape))
+    return TensorSpec(one.name, _TYPES[one.type], _read_shape(one.shape))
 
 
-def _shape(sizes: Sequence[Any]) -> tuple[int, ...]:
+def _read_shape(sizes: Sequence[Any]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) and size >= 0 else -1 for size in sizes)
 
 
@@ -115,11 +115,11 @@ def _agree(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> tu
     )
 
 
-def _texts(name: str, array: Array) -> Array:
+def _decode(name: str, array: Array) -> Array:
     return decode_text(name, array) if array.dtype == object else array
 
 
-def _plain(value: Any) -> Array:
+def _to_array(value: Any) -> Array:
     """Return an output as an array. All maps of one answer have the same classes, in the same order."""
     if isinstance(value, list):
         if value and isinstance(value[0], dict):

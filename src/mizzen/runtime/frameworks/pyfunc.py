@@ -32,7 +32,7 @@ _COLUMNS = {
 def load(wanted: LoadRequest, folder: Path, description: Mapping[str, Any]) -> LoadedModel:
     """`description`: the content of the file MLmodel."""
     signature = description.get("signature")
-    inputs, columns = _inputs(signature.get("inputs") if isinstance(signature, Mapping) else None)
+    inputs, columns = _parse_inputs(signature.get("inputs") if isinstance(signature, Mapping) else None)
     try:
         function = mlflow.pyfunc.load_model(str(folder))
     except ModuleNotFoundError:
@@ -64,7 +64,7 @@ class PyfuncModel:
         return TensorSpec(INPUT, "FP64", (-1, len(self.inputs))) if numbers else None
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
-        found = dict(_by_name(self.function.predict(self._to_frame(inputs))))
+        found = dict(_name_outputs(self.function.predict(self._to_frame(inputs))))
         return {name: found[name] for name in outputs if name in found} if outputs else found
 
     def close(self) -> None:
@@ -80,11 +80,11 @@ class PyfuncModel:
         return pd.DataFrame({name: plain[name] for name in names})
 
 
-def _inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
+def _parse_inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
     """Return the inputs of an MLflow signature, and whether it is of columns; none if tensors cannot express it."""
     try:
         declared = json.loads(text) if isinstance(text, str) else []
-        plain = tuple(_spec(one, place) for place, one in enumerate(declared))
+        plain = tuple(_parse_spec(one, place) for place, one in enumerate(declared))
     except (ValueError, KeyError, TypeError):
         return (), True
     if len({spec.name for spec in plain}) < len(plain):
@@ -92,7 +92,7 @@ def _inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
     return plain, bool(declared) and declared[0]["type"] != "tensor"
 
 
-def _spec(declared: Mapping[str, Any], place: int) -> TensorSpec:
+def _parse_spec(declared: Mapping[str, Any], place: int) -> TensorSpec:
     """Raises KeyError or ValueError for a type that is not a tensor, such as a map or an optional column."""
     name = declared.get("name") or (INPUT if place == 0 else f"{INPUT}_{place}")
     if declared["type"] != "tensor":
@@ -104,7 +104,7 @@ def _spec(declared: Mapping[str, Any], place: int) -> TensorSpec:
     return TensorSpec(name, kind, tuple(declared["tensor-spec"]["shape"]))
 
 
-def _by_name(result: Any) -> Iterator[tuple[str, Array]]:
+def _name_outputs(result: Any) -> Iterator[tuple[str, Array]]:
     if isinstance(result, pd.DataFrame | Mapping):  # a column, too, becomes an array
         yield from ((str(name), np.asarray(result[name])) for name in result)
     else:

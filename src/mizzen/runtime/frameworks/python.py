@@ -49,11 +49,11 @@ def load(wanted: LoadRequest, folder: Path) -> PythonModel:
     if entrypoint.endswith(PICKLES):
         found = _unpickle(find_pickle(folder, entrypoint, trusted=wanted.trusted))
     else:
-        found = _import(entrypoint, folder)
+        found = _import_object(entrypoint, folder)
     target = found() if isinstance(found, type) else found
     if callable(getattr(target, "load", None)):
         target.load(str(folder))
-    predict = _predict(target)
+    predict = _find_predict(target)
     if not callable(predict):
         raise LoadError(f"'{entrypoint}' is a {type(target).__name__}, neither callable nor with a predict method")
     inputs = _specs_of(target, "inputs", entrypoint)
@@ -65,7 +65,7 @@ def load(wanted: LoadRequest, folder: Path) -> PythonModel:
                 )
     outputs = _specs_of(target, "outputs", entrypoint)
     kind = ReloadingModel if callable(getattr(target, "reload", None)) else PythonModel
-    return kind(target, predict, inputs, outputs, wanted.batch, feedback=_feedback(target, entrypoint))
+    return kind(target, predict, inputs, outputs, wanted.batch, feedback=_find_feedback(target, entrypoint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +87,8 @@ class PythonModel(PlainModel):
         """Return all outputs of the function: it does not know which ones were requested."""
         given = self.predict(inputs)
         if not isinstance(given, dict):
-            return {DEFAULT_OUTPUT: _array(DEFAULT_OUTPUT, given)}
-        return {str(name): _array(str(name), value) for name, value in given.items()}
+            return {DEFAULT_OUTPUT: _to_array(DEFAULT_OUTPUT, given)}
+        return {str(name): _to_array(str(name), value) for name, value in given.items()}
 
     def close(self) -> None:
         close = getattr(self.target, "close", None)
@@ -109,14 +109,14 @@ class ReloadingModel(PythonModel):
         """
         target = copy.copy(self.target)
         target.reload(str(folder))
-        return replace(self, target=target, predict=_predict(target), feedback=_feedback(target, "reload"))
+        return replace(self, target=target, predict=_find_predict(target), feedback=_find_feedback(target, "reload"))
 
 
-def _predict(target: Any) -> Any:
+def _find_predict(target: Any) -> Any:
     return getattr(target, "predict", None) or target
 
 
-def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], None] | None:
+def _find_feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], None] | None:
     """Return the feedback method; None also if it requires other arguments: it may serve another purpose."""
     method = getattr(target, "feedback", None)
     if not callable(method):
@@ -147,7 +147,7 @@ def _unpickle(file: Path) -> Any:
         return cloudpickle.load(stream)
 
 
-def _import(entrypoint: str, folder: Path) -> Any:
+def _import_object(entrypoint: str, folder: Path) -> Any:
     module_name, colon, path = entrypoint.partition(":")
     if not colon or not module_name or not path:
         raise LoadError(f"entrypoint '{entrypoint}' must be 'module:object' or a file ending in {', '.join(PICKLES)}")
@@ -189,7 +189,7 @@ def _specs_of(target: Any, attribute: str, entrypoint: str) -> tuple[TensorSpec,
     return specs
 
 
-def _array(name: str, value: Any) -> Array:
+def _to_array(name: str, value: Any) -> Array:
     if value is None:
         raise TypeError(f"predict returned None for '{name}', not an array")
     return np.atleast_1d(np.asarray(value))

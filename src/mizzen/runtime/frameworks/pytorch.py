@@ -78,12 +78,12 @@ class TorchModel(PlainModel):
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
         empty = self.batch and not len(next(iter(inputs.values())))
         # Few modules accept empty input.
-        positional, named = self.arguments(dict(self._tensors(example_row(self.inputs) if empty else inputs)))
+        positional, named = self.arguments(dict(self._make_tensors(example_row(self.inputs) if empty else inputs)))
         with torch.inference_mode():
             found = dict(self._by_name(self.module(*positional, **named)))
         return {name: array[:0] if empty else array for name, array in found.items() if not outputs or name in outputs}
 
-    def _tensors(self, given: Mapping[str, Array]) -> Iterator[tuple[str, Any]]:
+    def _make_tensors(self, given: Mapping[str, Array]) -> Iterator[tuple[str, Any]]:
         """Yield the tensor for each argument: by name, or by order if none of the names is an argument's."""
         if not _fit(given, self.names, self.required):
             takes = ", ".join(f"'{name}'" for name in self.names) or "none"
@@ -97,9 +97,9 @@ class TorchModel(PlainModel):
             order = [spec.name for spec in self.inputs] or list(given)
             held = dict(zip(self.names, (given[name] for name in order), strict=False))
         for name, array in held.items():
-            yield name, self._tensor(name, array)
+            yield name, self._make_tensor(name, array)
 
-    def _tensor(self, name: str, array: Array) -> Any:
+    def _make_tensor(self, name: str, array: Array) -> Any:
         if array.dtype == object:
             raise BadInput(f"input '{name}' holds texts, which PyTorch has no tensors for")
         tensor = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
@@ -108,13 +108,13 @@ class TorchModel(PlainModel):
 
     def _by_name(self, result: Any) -> Iterator[tuple[str, Array]]:
         if isinstance(result, dict):
-            yield from ((str(name), _plain(str(name), one)) for name, one in result.items())
+            yield from ((str(name), _to_array(str(name), one)) for name, one in result.items())
             return
         several = list(result) if isinstance(result, tuple | list) else [result]
         names = self.gives
         if len(names) != len(several):
             names = tuple(f"output_{at}" for at in range(len(several))) if len(several) > 1 else ("output",)
-        yield from ((name, _plain(name, one)) for name, one in zip(names, several, strict=True))
+        yield from ((name, _to_array(name, one)) for name, one in zip(names, several, strict=True))
 
 
 def _set_up(environ: Mapping[str, str]) -> str:
@@ -152,9 +152,9 @@ def _load_scripted(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
             f"spec.inputs names {said}, but forward takes {', '.join(names)}: use all of these names, or none"
         )
     model = TorchModel(
-        module, _by_name, names, required, device, _floats(module), _names_of(wanted.outputs), wanted.inputs
+        module, _by_name, names, required, device, _find_float_type(module), _names_of(wanted.outputs), wanted.inputs
     )
-    return _ready(model, may_batch=bool(wanted.inputs))
+    return _warm_up(model, may_batch=bool(wanted.inputs))
 
 
 def _load_exported(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
@@ -168,10 +168,10 @@ def _load_exported(wanted: LoadRequest, file: Path, device: str) -> LoadedModel:
         raise LoadError(f"PyTorch cannot load '{wanted.entrypoint}': {first_line(error)}") from error
     names = tuple(spec.name for spec in inputs)
     model = TorchModel(module, arguments, names, len(names), device, None, _names_of(wanted.outputs), inputs)
-    return _ready(model, may_batch=torch_programs.open_rows(program))
+    return _warm_up(model, may_batch=torch_programs.open_rows(program))
 
 
-def _ready(model: TorchModel, *, may_batch: bool) -> LoadedModel:
+def _warm_up(model: TorchModel, *, may_batch: bool) -> LoadedModel:
     """Warm up the model, if its inputs are known: that reveals its outputs."""
     if not model.inputs:
         return model
@@ -198,7 +198,7 @@ def _observe_outputs(model: TorchModel) -> tuple[TensorSpec, ...]:
     )
 
 
-def _floats(module: Any) -> Any:
+def _find_float_type(module: Any) -> Any:
     return next((one.dtype for one in module.parameters() if one.is_floating_point()), None)
 
 
@@ -210,7 +210,7 @@ def _names_of(specs: tuple[TensorSpec, ...]) -> tuple[str, ...]:
     return tuple(spec.name for spec in specs)
 
 
-def _plain(name: str, value: Any) -> Array:
+def _to_array(name: str, value: Any) -> Array:
     if isinstance(value, bool | int | float):
         return np.asarray(value)
     if not isinstance(value, torch.Tensor):

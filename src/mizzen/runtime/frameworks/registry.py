@@ -44,7 +44,7 @@ def load_wanted(wanted: LoadRequest, folder: Path) -> LoadedModel:
 
 def loader(name: str) -> Loader:
     """Return the framework's loader. Raises LoadError if it is unknown or cannot be imported."""
-    found = frameworks.TABLE.get(name) or _of_a_plugin(name)
+    found = frameworks.TABLE.get(name) or _load_plugin(name)
     assert found.loader is not None
     try:
         load_files: Loader = importlib.import_module(found.loader).load
@@ -65,7 +65,7 @@ def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel
 
     Callers know the old signature: raises LoadError if the new one differs.
     """
-    inner = _inner(model)
+    inner = _unwrap(model)
     if isinstance(inner, Reloads):
         new = declared_signature.apply(inner.reload(folder), wanted.inputs, wanted.outputs)
     elif wanted.framework == "python":
@@ -79,16 +79,16 @@ def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel
 
 def reloads(model: LoadedModel) -> bool:
     """Return whether it reloads parameters itself."""
-    return isinstance(_inner(model), Reloads)
+    return isinstance(_unwrap(model), Reloads)
 
 
 def feedback_hook(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
     """Return the function that takes feedback; None if the model does not want any."""
-    found: Callable[[Mapping[str, Any]], None] | None = getattr(_inner(model), "feedback", None)
+    found: Callable[[Mapping[str, Any]], None] | None = getattr(_unwrap(model), "feedback", None)
     return found
 
 
-def _inner(model: LoadedModel) -> LoadedModel:
+def _unwrap(model: LoadedModel) -> LoadedModel:
     return model.model if isinstance(model, declared_signature.DeclaredModel) else model
 
 
@@ -96,7 +96,7 @@ def _signature(model: LoadedModel) -> tuple[object, ...]:
     return model.inputs, model.outputs, model.table, model.strict, model.batch
 
 
-def _of_a_plugin(name: str) -> Framework:
+def _load_plugin(name: str) -> Framework:
     """Import a plug-in's framework here: in this process it can harm only itself."""
     entry = plugins.entry(plugins.FRAMEWORKS, name)
     if entry is None:

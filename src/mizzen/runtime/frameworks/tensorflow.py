@@ -73,7 +73,9 @@ class TensorFlowModel(PlainModel):
         taken = example_row(self.inputs) if empty else inputs
         given = self.run({name: tf.constant(array) for name, array in taken.items()})
         names = outputs or tuple(spec.name for spec in self.outputs)
-        return {name: _plain(given[name])[:0] if empty else _plain(given[name]) for name in names if name in given}
+        return {
+            name: _array_of(given[name])[:0] if empty else _array_of(given[name]) for name in names if name in given
+        }
 
 
 def _set_up(environ: Mapping[str, str]) -> None:
@@ -103,7 +105,7 @@ def _from_saved_model(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[Ten
         loaded = tf.saved_model.load(str(file.parent))
     except Exception as error:
         raise LoadError(f"TensorFlow cannot load '{wanted.entrypoint}': {first_line(error)}") from error
-    name = _choose(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
+    name = _choose_signature(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
     function = loaded.signatures[name]
 
     def run(given: dict[str, Any], _keep: Any = loaded) -> Mapping[str, Any]:
@@ -111,8 +113,8 @@ def _from_saved_model(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[Ten
         return function(**given)  # type: ignore[no-any-return]
 
     declared = {spec.name: spec.shape for spec in wanted.inputs}
-    inputs = (_spec(name, spec, declared.get(name)) for name, spec in function.structured_input_signature[1].items())
-    outputs = (_spec(name, spec, ()) for name, spec in function.structured_outputs.items())
+    inputs = (_spec_of(name, spec, declared.get(name)) for name, spec in function.structured_input_signature[1].items())
+    outputs = (_spec_of(name, spec, ()) for name, spec in function.structured_outputs.items())
     return run, tuple(inputs), tuple(outputs)
 
 
@@ -123,7 +125,7 @@ def _graph_file(folder: Path, entrypoint: str) -> Path:
     return artifact(folder, entrypoint)
 
 
-def _choose(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
+def _choose_signature(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
     there = ", ".join(names) or "none"
     if asked and asked not in names:
         raise LoadError(f"'{entrypoint}' has no signature '{asked}', which {SIGNATURE} names; it has {there}")
@@ -169,12 +171,12 @@ def _from_keras(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpe
         return dict(zip(gives, function(*(given[name] for name in names)), strict=True))
 
     declared = {spec.name: spec.shape for spec in wanted.inputs}
-    inputs = tuple(_spec(name, spec, declared.get(name)) for name, spec in zip(names, signature, strict=True))
-    outputs = tuple(_spec(name, one, ()) for name, one in zip(gives, function.structured_outputs, strict=True))
+    inputs = tuple(_spec_of(name, spec, declared.get(name)) for name, spec in zip(names, signature, strict=True))
+    outputs = tuple(_spec_of(name, one, ()) for name, one in zip(gives, function.structured_outputs, strict=True))
     return run, inputs, outputs
 
 
-def _spec(name: str, spec: Any, declared: tuple[int, ...] | None) -> TensorSpec:
+def _spec_of(name: str, spec: Any, declared: tuple[int, ...] | None) -> TensorSpec:
     """`declared`: the shape in spec.inputs, for a tensor whose number of dimensions the graph leaves open."""
     if spec.dtype == tf.string:
         kind = "BYTES"
@@ -192,7 +194,7 @@ def _spec(name: str, spec: Any, declared: tuple[int, ...] | None) -> TensorSpec:
     return TensorSpec(name, kind, declared)
 
 
-def _plain(given: Any) -> Array:
+def _array_of(given: Any) -> Array:
     if given.dtype == tf.bfloat16:
         given = tf.cast(given, tf.float32)
     return np.asarray(given.numpy())

@@ -115,7 +115,7 @@ def kill_session(pid: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     killed: set[int] = set()
-    while left := {member for member in own_pids() if _session(member) == pid} - killed:
+    while left := {member for member in own_pids() if _session_of(member) == pid} - killed:
         for member in left:  # includes unreaped zombies, which a signal does not harm
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(member, signal.SIGKILL)
@@ -132,7 +132,7 @@ def become_subreaper() -> None:
 
 def holder_of(port: int) -> str:
     """Returns `name (pid 12)` of the program that listens on this TCP port, or "" if unknown."""
-    inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
+    inodes = {inode for table in ("tcp", "tcp6") for inode in _find_listening(table, port)}
     targets = {f"socket:[{inode}]" for inode in inodes}
     for pid in own_pids() if targets else ():
         with suppress(OSError):
@@ -142,7 +142,7 @@ def holder_of(port: int) -> str:
     return ""
 
 
-def _session(pid: int) -> int | None:
+def _session_of(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except OSError:
@@ -192,7 +192,7 @@ def _start_by_ps(pid: int) -> str | None:
     return start.strip() if state and not state.startswith("Z") else None
 
 
-def _listening(table: str, port: int) -> Iterator[str]:
+def _find_listening(table: str, port: int) -> Iterator[str]:
     try:
         lines = (_PROC / "net" / table).read_text().splitlines()[1:]
     except OSError:

@@ -174,19 +174,19 @@ def _scan(home: Home, wanted: Callable[[Mapping[str, str]], bool]) -> list[Survi
 
 def _kill(known: Iterable[Survivor], look: Callable[[], list[Survivor]]) -> None:
     deadline = time.monotonic() + _KILL_WAIT
-    left = _living(known) + look()
+    left = _select_living(known) + look()
     while left and time.monotonic() < deadline:
         for survivor in left:
             procfs.send(survivor.pid, survivor.start, signal.SIGKILL)
         _wait(left, 0.2)
-        left = _living(left) + look()
+        left = _select_living(left) + look()
 
 
-def _living(known: Iterable[Survivor]) -> list[Survivor]:
+def _select_living(known: Iterable[Survivor]) -> list[Survivor]:
     return [survivor for survivor in known if procfs.start_of(survivor.pid) == survivor.start]
 
 
 def _wait(known: list[Survivor], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while _living(known) and time.monotonic() < deadline:
+    while _select_living(known) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -51,7 +51,7 @@ class GpuAllocator:
         if not self.devices:
             nothing = Obstacle("waiting", "it requests a GPU, but this machine has none", "NoGpu")
             return GpuAssignment(obstacles=dict.fromkeys(indices, nothing))
-        records = self._records()
+        records = self._read_records()
         running = {key: held for key, (held, ended) in records.items() if not ended}
         variables, obstacles = {}, {}
         for index in indices:
@@ -69,18 +69,18 @@ class GpuAllocator:
             running[key] = held_now
         return GpuAssignment(variables, obstacles)
 
-    def _records(self) -> dict[str, tuple[Holding, bool]]:
+    def _read_records(self) -> dict[str, tuple[Holding, bool]]:
         """The holding of each process, and whether it has ended for good."""
         found = {}
         for file in self._home.processes.glob("*.json"):
-            spec, view = _parts(read_json(file))
+            spec, view = _split_record(read_json(file))
             held = Holding.of(file.stem, spec.get("env", {}))
             if held is not None:
                 found[file.stem] = held, view.get("state") in _ENDED
         return found
 
 
-def _parts(record: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _split_record(record: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(record, dict):
         return {}, {}
     spec, view = record.get("spec"), record.get("view")
