@@ -44,7 +44,7 @@ class Framework:
     """The tool that monitors its training: `tensorboard`, or the built-in viewer."""
 
     begins: tuple[bytes, ...] = ()
-    """Magic bytes at the start of its files, whatever their names."""
+    """Magic bytes at the start of its files, which may have any name."""
     command: str = ""
     """The command that installs the packages of a plug-in, in place of an extra."""
     package: str = ""
@@ -59,28 +59,28 @@ class Framework:
         return asdict(self) | {"begins": [begin.hex() for begin in self.begins]}
 
     @classmethod
-    def of(cls, told: Mapping[str, Any], name: str, package: str) -> Self:
+    def of(cls, declared: Mapping[str, Any], name: str, package: str) -> Self:
         """From the declaration of a plug-in with this name and package. Raises ValueError if it is invalid."""
-        unknown = told.keys() - {each.name for each in fields(cls)}
+        unknown = declared.keys() - {each.name for each in fields(cls)}
         if unknown:
             raise ValueError(f"a framework has no field {', '.join(sorted(unknown))}")
-        if told.get("name") != name or not WORD.fullmatch(name):
+        if declared.get("name") != name or not WORD.fullmatch(name):
             raise ValueError(
-                f"it declares {told.get('name')!r}; the name must equal that of the entry point, in lower case"
+                f"it declares the name {declared.get('name')!r}; expected that of the entry point, in lower case"
             )
-        if not isinstance(told.get("loader"), str) or not told["loader"]:
+        if not isinstance(declared.get("loader"), str) or not declared["loader"]:
             raise ValueError("loader must name the module that loads it")
-        listed = {name: _texts(name, told.get(name, ())) for name in ("suffixes", "files", "packages", "begins")}
+        listed = {name: _texts(name, declared.get(name, ())) for name in ("suffixes", "files", "packages", "begins")}
         begins = tuple(bytes.fromhex(begin) for begin in listed.pop("begins"))
-        return cls(**{**told, **listed, "begins": begins, "package": package})
+        return cls(**{**declared, **listed, "begins": begins, "package": package})
 
 
-def _texts(name: str, given: Any) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple) or not all(isinstance(one, str) and one for one in given):
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) and one for one in value):
         raise ValueError(f"{name} must be a list of texts")
-    if name == "suffixes" and not all(one.startswith(".") for one in given):
+    if name == "suffixes" and not all(one.startswith(".") for one in value):
         raise ValueError("a suffix must begin with a dot")
-    return tuple(given)
+    return tuple(value)
 
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
@@ -162,12 +162,12 @@ def _load_plugins() -> tuple[dict[str, Framework], tuple[Broken, ...]]:
             owner = found[entry.name].package if entry.name in found else "Mizzen itself"
             faulty.append(plugins.broken(entry, f"{owner} already has a framework of that name"))
             continue
-        told = plugins.declaration(entry)
+        declared = plugins.declaration(entry)
+        if isinstance(declared, Broken):
+            faulty.append(declared)
+            continue
         try:
-            if not isinstance(told, Broken):
-                found[entry.name] = Framework.of(told, entry.name, plugins.package_of(entry))
-                continue
+            found[entry.name] = Framework.of(declared, entry.name, plugins.package_of(entry))
         except (TypeError, ValueError) as error:
-            told = plugins.broken(entry, str(error))
-        faulty.append(told)
+            faulty.append(plugins.broken(entry, str(error)))
     return found, tuple(faulty)

@@ -68,13 +68,13 @@ def declaration(one: EntryPoint) -> dict[str, Any] | Broken:
     except OSError as error:
         return broken(one, f"it could not be examined: {error}")
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        return broken(one, said[-1] if said else f"its import ended the process with code {done.returncode}")
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        return broken(one, lines[-1] if lines else f"its import ended the process with code {done.returncode}")
     try:
-        told = json.loads(done.stdout)
+        declared = json.loads(done.stdout)
     except ValueError:
         return broken(one, "its import ended the process without output")
-    return told if isinstance(told, dict) else broken(one, "it declares nothing")
+    return declared if isinstance(declared, dict) else broken(one, "it declares nothing")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -86,12 +86,11 @@ def main(arguments: Sequence[str]) -> int:
         found = entry(group, name)
         if found is None:
             raise LookupError(f"no plug-in '{name}' of {group}")  # noqa: TRY301
-        declared = found.load()
-        told = declared.to_json()
+        declared = found.load().to_json()
     except BaseException as error:  # noqa: BLE001 - it may raise anything, SystemExit too
         sys.stderr.write(f"\n{type(error).__name__}: {' '.join(str(error).split())}\n")
         return 1
-    os.write(answer, json.dumps(told).encode())
+    os.write(answer, json.dumps(declared).encode())
     return 0
 
 

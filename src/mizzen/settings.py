@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 import os
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
@@ -26,167 +27,154 @@ PORTS = ("port", "inference_port", "grpc_port", "tls_port")
 TYPE_NAMES: dict[type[Any], str] = {
     int: "a whole number", float: "a number", str: "a text", bool: "true or false", tuple: "a list of texts",
 }  # fmt: skip
-
-
-def _define(default: Any, help_: str) -> Any:
-    return field(default=default, metadata={"help": help_})
+_RANGES: dict[str, tuple[float, float]] = {
+    "otel_sample": (0, 1), "gateways": (1, 64), "gpus": (-1, 64), "disk_low_bytes": (0, math.inf),
+    "disk_critical_bytes": (0, math.inf), "log_files": (1, 100), "log_days": (0, math.inf), "audit_predictions": (0, 1),
+    "audit_days": (0, 36_500),
+}  # fmt: skip
+_CHOICES = {
+    "log_level": ("debug", "info", "warning", "error"),
+    "access_log": ("off", "errors", "all"),
+    "environment_tool": ("auto", "uv", "pip"),
+}
+_ABOVE_0 = (
+    "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
+    "max_body_bytes", "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds", "garbage_hours",
+    "environment_minutes", "environment_hours", "audit_refusal_rows", "log_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Each field is read from a flag, else from MIZZEN_<FIELD>, else from <field> in <data_dir>/settings.toml."""
 
-    data_dir: str = _define(".mizzen", "The folder for all data of the plane.")
-    host: str = _define(
-        "127.0.0.1",
-        "The address that the APIs listen on. Any address but loopback needs `inference_tls` or `insecure`. With "
-        "`inference_tls`, the control API listens on that address with TLS only.",
-    )
-    insecure: bool = _define(
-        False,
-        "Allow a host other than loopback without TLS. Tokens are then sent unencrypted. Callers always need a token.",
-    )
-    inference_tls: bool = _define(
-        False,
-        "Serve the inference API with TLS only, with a certificate of the plane's own CA or with `tls_certificate`.",
-    )
-    tls_certificate: str = _define(
-        "",
-        "The certificate chain (PEM, the server's certificate first) of the inference API, in place of one of the "
-        "plane's own CA. The path is relative to the data dir. A changed file is reloaded within seconds.",
-    )
-    tls_key: str = _define("", "The private key (PEM, without a password) of `tls_certificate`.")
-    tls_names: tuple[str, ...] = _define(
-        (),
-        "Additional names and addresses of this machine, for certificates of its own CA. URLs for other machines use "
-        "the first one.",
-    )
-    anonymous: bool = _define(
-        True,
-        "On loopback, allow callers without a token to read and predict, but not to see logs, rights, secrets or the "
-        "audit log.",
-    )
-    cors_origins: tuple[str, ...] = _define(
-        (),
-        "Origins of web pages that may call the inference API from a browser, such as https://app.example; * for all. "
-        "They must send a token: cookies are never used.",
-    )
-    port: int = _define(8470, "The port of the control API; 0 picks a free port and keeps it.")
-    inference_port: int = _define(8471, "The port of the inference API; 0 picks a free port and keeps it.")
-    grpc_port: int = _define(8472, "The port of the inference API over gRPC; 0 picks a free port and keeps it.")
-    tls_port: int = _define(
-        8473,
-        "The port of the control API with TLS, with a certificate of the plane's own CA; 0 picks a free port and "
-        "keeps it.",
-    )
-    gateways: int = _define(1, "The number of gateway processes.")
-    gpus: int = _define(-1, "The number of GPUs of this machine to use; -1 uses all that the driver reports.")
-    start_timeout: float = _define(60.0, "Seconds after which a start that is not ready fails.")
-    stop_timeout: float = _define(1.0, "Seconds that requests in flight have to finish when the plane stops.")
-    queue_limit: int = _define(
-        16384, "The most requests that may wait for one served version in one gateway; further requests get 503."
-    )
-    queue_bytes: int = _define(
-        256 << 20,
-        "The most bytes of requests that may wait for one served version, or be in transfer, in one gateway; further "
-        "requests get 503.",
-    )
-    hold_seconds: float = _define(
-        30.0, "Seconds that requests wait for a lost replica to come back before they get 503."
-    )
-    held_limit: int = _define(
-        1024,
-        "The most requests that may wait in one gateway for a version that was scaled to zero; further requests get "
-        "503.",
-    )
-    held_bytes: int = _define(
-        64 << 20,
-        "The most bytes of requests that may wait for a version that was scaled to zero; further requests get 503.",
-    )
-    max_body_bytes: int = _define(64 << 20, "The largest request body of the inference API, in bytes.")
-    default_framework: str = _define(
-        "",
-        "The framework of models and versions that do not declare one and whose files do not show it; empty: they must "
-        "declare one.",
-    )
-    log_level: str = _define("info", "The log level: debug, info, warning or error.")
-    log_bytes: int = _define(32 << 20, "The size in bytes at which each log is rotated to <log>.1.")
-    log_files: int = _define(1, "The number of rotated logs to keep for each process.")
-    log_days: float = _define(30.0, "Days after which a log that is no longer written to is deleted; 0: never.")
-    access_log: str = _define(
-        "errors",
-        "Which requests of the inference API to log: off, errors (5xx only) or all. 'mizzen logs access' shows them.",
-    )
-    otel_endpoint: str = _define(
-        "",
-        "The address of a collector to send spans to by OTLP over HTTP, such as http://127.0.0.1:4318; empty: the "
-        "value of OTEL_EXPORTER_OTLP_ENDPOINT. Without either, spans are not sent.",
-    )
-    otel_sample: float = _define(
-        0.01, "The share of requests without a traceparent to trace, from 0 to 1. Requests that their callers trace "
-        "are always traced.",
-    )  # fmt: skip
-    oidc_issuer: str = _define("", "The address of the OpenID Connect issuer whose JWTs are accepted; empty: none.")
-    oidc_audience: str = _define("", "The audience that a JWT must have. Required with oidc_issuer.")
-    oidc_keys: str = _define(
-        "",
-        "The issuer's public keys: a JWKS file (relative to the data dir) or address; empty: fetched from the issuer.",
-    )
-    oidc_user_claim: str = _define(
-        "sub", "The claim of a JWT with the user's name; the user is then named oidc:<claim>."
-    )
-    oidc_groups_claim: str = _define(
-        "groups", "The claim of a JWT with the groups, named group:<name> in RoleBindings."
-    )
-    oidc_admin_group: str = _define("", "The group whose members are admins of the plane; empty: none.")
-    max_upload_bytes: int = _define(16 << 30, "The largest file or archive of a version, in bytes.")
-    max_unpacked_bytes: int = _define(32 << 30, "The most bytes of all files of one version together.")
-    blob_store: str = _define(
-        "", "The address of an additional blob store, such as s3://bucket/blobs; empty: files are in the data dir only."
-    )
-    blob_store_endpoint: str = _define(
-        "", "The endpoint of the blob store, such as http://127.0.0.1:9000; empty: AWS_ENDPOINT_URL, else by its name."
-    )
-    blob_store_region: str = _define("", "The region of the blob store; empty: AWS_REGION.")
-    blob_store_secret: str = _define(
-        "",
-        "The secret in the namespace default with the keys accessKeyId and secretAccessKey of the blob store; empty: "
-        "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
-    )
-    training_cpus: float = _define(0.0, "The CPU cores for all training jobs together; 0: all.")
-    training_memory_bytes: int = _define(0, "The bytes of memory for all training jobs together; 0: all.")
-    keep_events: int = _define(
-        10_000,
-        "The number of changes to keep for watches. A watch that is further behind gets 410 and must list again.",
-    )
-    untaken_seconds: float = _define(
-        60.0, "Seconds after which the control API closes a connection whose client reads nothing."
-    )
-    garbage_hours: float = _define(24.0, "Hours to keep files without a version, and abandoned uploads.")
-    environment_tool: str = _define(
-        "auto", "The installer of the packages that versions require: uv, pip, or auto, which prefers uv."
-    )
-    environment_wheels: str = _define(
-        "",
-        "A folder of wheels (relative to the data dir) as the only source of those packages; empty: a package index.",
-    )
-    environment_minutes: float = _define(30.0, "Minutes that a build of one environment may take.")
-    environment_hours: float = _define(168.0, "Hours to keep an environment that no served version needs.")
-    disk_low_bytes: int = _define(
-        512 << 20, "Free disk space in bytes below which uploads are rejected with 507. 0: no limit."
-    )
-    disk_critical_bytes: int = _define(
-        64 << 20, "Free disk space in bytes below which all writes but deletions are rejected with 507. 0: no limit."
-    )
-    audit_predictions: float = _define(
-        0.0,
-        "The share of predictions, from 0 to 1, to record in the audit log: the caller, the model, and the sizes and "
-        "digests of request and response.",
-    )
-    audit_days: int = _define(0, "Days to keep allowed requests in the audit log; 0: forever.")
-    audit_refusal_rows: int = _define(
-        1_000_000, "The number of denied requests to keep in the audit log; the oldest are dropped."
-    )
+    data_dir: str = ".mizzen"
+    """The folder for all data of the plane."""
+    host: str = "127.0.0.1"
+    """The address that the APIs listen on. Any address but loopback needs `inference_tls` or `insecure`. With
+    `inference_tls`, the control API listens on that address with TLS only."""
+    insecure: bool = False
+    """Allow a host other than loopback without TLS. Tokens are then sent unencrypted. Callers always need a token."""
+    inference_tls: bool = False
+    """Serve the inference API with TLS only, with a certificate of the plane's own CA or with `tls_certificate`."""
+    tls_certificate: str = ""
+    """The certificate chain (PEM, the server's certificate first) of the inference API, in place of one of the plane's
+    own CA. The path is relative to the data dir. A changed file is reloaded within seconds."""
+    tls_key: str = ""
+    """The private key (PEM, without a password) of `tls_certificate`."""
+    tls_names: tuple[str, ...] = ()
+    """Additional names and addresses of this machine, for certificates of its own CA. URLs for other machines use the
+    first one."""
+    anonymous: bool = True
+    """On loopback, allow callers without a token to read and predict, but not to see logs, rights, secrets or the audit
+    log."""
+    cors_origins: tuple[str, ...] = ()
+    """Origins of web pages that may call the inference API from a browser, such as https://app.example; * for all. They
+    must send a token: cookies are never used."""
+    port: int = 8470
+    """The port of the control API; 0 picks a free port and keeps it."""
+    inference_port: int = 8471
+    """The port of the inference API; 0 picks a free port and keeps it."""
+    grpc_port: int = 8472
+    """The port of the inference API over gRPC; 0 picks a free port and keeps it."""
+    tls_port: int = 8473
+    """The port of the control API with TLS, with a certificate of the plane's own CA; 0 picks a free port and keeps
+    it."""
+    gateways: int = 1
+    """The number of gateway processes."""
+    gpus: int = -1
+    """The number of GPUs of this machine to use; -1 uses all that the driver reports."""
+    start_timeout: float = 60.0
+    """Seconds after which a start that is not ready fails."""
+    stop_timeout: float = 1.0
+    """Seconds that requests in flight have to finish when the plane stops."""
+    queue_limit: int = 16384
+    """The most requests that may wait for one served version in one gateway; further requests get 503."""
+    queue_bytes: int = 256 << 20
+    """The most bytes of requests that may wait for one served version, or be in transfer, in one gateway; further
+    requests get 503."""
+    hold_seconds: float = 30.0
+    """Seconds that requests wait for a lost replica to come back before they get 503."""
+    held_limit: int = 1024
+    """The most requests that may wait in one gateway for a version that was scaled to zero; further requests get
+    503."""
+    held_bytes: int = 64 << 20
+    """The most bytes of requests that may wait for a version that was scaled to zero; further requests get 503."""
+    max_body_bytes: int = 64 << 20
+    """The largest request body of the inference API, in bytes."""
+    default_framework: str = ""
+    """The framework of models and versions that do not declare one and whose files do not show it; empty: they must
+    declare one."""
+    log_level: str = "info"
+    """The log level: debug, info, warning or error."""
+    log_bytes: int = 32 << 20
+    """The size in bytes at which each log is rotated to <log>.1."""
+    log_files: int = 1
+    """The number of rotated logs to keep for each process."""
+    log_days: float = 30.0
+    """Days after which a log that is no longer written to is deleted; 0: never."""
+    access_log: str = "errors"
+    """Which requests of the inference API to log: off, errors (5xx only) or all. 'mizzen logs access' shows them."""
+    otel_endpoint: str = ""
+    """The address of a collector to send spans to by OTLP over HTTP, such as http://127.0.0.1:4318; empty: the value of
+    OTEL_EXPORTER_OTLP_ENDPOINT. Without either, spans are not sent."""
+    otel_sample: float = 0.01
+    """The share of requests without a traceparent to trace, from 0 to 1. Requests that their callers trace are always
+    traced."""
+    oidc_issuer: str = ""
+    """The address of the OpenID Connect issuer whose JWTs are accepted; empty: none."""
+    oidc_audience: str = ""
+    """The audience that a JWT must have. Required with oidc_issuer."""
+    oidc_keys: str = ""
+    """The issuer's public keys: a JWKS file (relative to the data dir) or address; empty: fetched from the issuer."""
+    oidc_user_claim: str = "sub"
+    """The claim of a JWT with the user's name; the user is then named oidc:<claim>."""
+    oidc_groups_claim: str = "groups"
+    """The claim of a JWT with the groups, named group:<name> in RoleBindings."""
+    oidc_admin_group: str = ""
+    """The group whose members are admins of the plane; empty: none."""
+    max_upload_bytes: int = 16 << 30
+    """The largest file or archive of a version, in bytes."""
+    max_unpacked_bytes: int = 32 << 30
+    """The most bytes of all files of one version together."""
+    blob_store: str = ""
+    """The address of an additional blob store, such as s3://bucket/blobs; empty: files are in the data dir only."""
+    blob_store_endpoint: str = ""
+    """The endpoint of the blob store, such as http://127.0.0.1:9000; empty: AWS_ENDPOINT_URL, else by its name."""
+    blob_store_region: str = ""
+    """The region of the blob store; empty: AWS_REGION."""
+    blob_store_secret: str = ""
+    """The secret in the namespace default with the keys accessKeyId and secretAccessKey of the blob store; empty:
+    AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."""
+    training_cpus: float = 0.0
+    """The CPU cores for all training jobs together; 0: all."""
+    training_memory_bytes: int = 0
+    """The bytes of memory for all training jobs together; 0: all."""
+    keep_events: int = 10_000
+    """The number of changes to keep for watches. A watch that is further behind gets 410 and must list again."""
+    untaken_seconds: float = 60.0
+    """Seconds after which the control API closes a connection whose client reads nothing."""
+    garbage_hours: float = 24.0
+    """Hours to keep files without a version, and abandoned uploads."""
+    environment_tool: str = "auto"
+    """The installer of the packages that versions require: uv, pip, or auto, which prefers uv."""
+    environment_wheels: str = ""
+    """A folder of wheels (relative to the data dir) as the only source of those packages; empty: a package index."""
+    environment_minutes: float = 30.0
+    """Minutes that a build of one environment may take."""
+    environment_hours: float = 168.0
+    """Hours to keep an environment that no served version needs."""
+    disk_low_bytes: int = 512 << 20
+    """Free disk space in bytes below which uploads are rejected with 507. 0: no limit."""
+    disk_critical_bytes: int = 64 << 20
+    """Free disk space in bytes below which all writes but deletions are rejected with 507. 0: no limit."""
+    audit_predictions: float = 0.0
+    """The share of predictions, from 0 to 1, to record in the audit log: the caller, the model, and the sizes and
+    digests of request and response."""
+    audit_days: int = 0
+    """Days to keep allowed requests in the audit log; 0: forever."""
+    audit_refusal_rows: int = 1_000_000
+    """The number of denied requests to keep in the audit log; the oldest are dropped."""
 
     @property
     def root(self) -> Path:
@@ -221,10 +209,8 @@ class Settings:
     @classmethod
     def load(cls, flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ) -> Self:
         """Flags that are not None take precedence over the environment, settings.toml and defaults. Raises Invalid."""
-        given = {name: value for name, value in (flags or {}).items() if value is not None}
-        data_dir = str(
-            given.get("data_dir") or environ.get("MIZZEN_DATA_DIR") or cls.__dataclass_fields__["data_dir"].default
-        )
+        known, flags = cls.__dataclass_fields__, flags or {}
+        data_dir = str(flags.get("data_dir") or environ.get("MIZZEN_DATA_DIR") or known["data_dir"].default)
         file = Path(data_dir) / "settings.toml"
         try:
             from_file = tomllib.loads(file.read_text()) if file.is_file() else {}
@@ -233,16 +219,16 @@ class Settings:
                 f"{file} is not valid TOML: {error}", hint="write one setting per line, such as: port = 8470"
             ) from error
         faults: list[Fault] = [
-            Fault(str(file), f"unknown setting '{name}'{_suggestion(name, cls.__dataclass_fields__)}")
+            Fault(str(file), f"unknown setting '{name}'{_suggestion(name, known)}")
             for name in from_file
-            if name not in cls.__dataclass_fields__
+            if name not in known
         ]
         values: dict[str, Any] = {}
         for setting in fields(cls):
             kind: type[Any] = type(setting.default)
             variable = f"MIZZEN_{setting.name.upper()}"
             for source, value in (
-                (f"--{setting.name.replace('_', '-')}", given.get(setting.name)),
+                (f"--{setting.name.replace('_', '-')}", flags.get(setting.name)),
                 (variable, environ.get(variable)),
                 (str(file), from_file.get(setting.name)),
             ):
@@ -260,116 +246,72 @@ class Settings:
             raise Invalid.of("settings", tuple(faults))
         return settings
 
-    def _faults(self) -> list[Fault]:
-        faults = [
-            Fault(name, f"{getattr(self, name)} is not a port; expected 0 to 65535")
-            for name in PORTS
-            if not 0 <= getattr(self, name) <= 65535
-        ]
-        faults += [
-            Fault(second, f"is the same as {first}, {getattr(self, first)}; each API needs its own")
-            for first, second in combinations(PORTS, 2)
-            if getattr(self, first) and getattr(self, first) == getattr(self, second)
-        ]
+    def _faults(self) -> Iterator[Fault]:
+        yield from self._port_faults()
         if not self.loopback and not self.insecure and not self.inference_tls:
-            faults.append(
-                Fault("host", f"{self.host!r} is not loopback, so tokens could be intercepted; "
-                      "encrypt with inference_tls = true (--inference-tls), or set insecure = true (--insecure) "
-                      "to allow it")
+            yield Fault(
+                "host", f"{self.host!r} is not loopback, so tokens could be intercepted; "
+                "encrypt with inference_tls = true (--inference-tls), or set insecure = true (--insecure) to allow it"
             )  # fmt: skip
-        faults += self._certificate_faults()
-        faults += [
-            Fault(
-                "cors_origins",
-                f"{origin!r} is not an origin: write scheme, host and port only, such as https://app.example",
-            )
-            for origin in self.cors_origins
-            if origin != "*" and not _ORIGIN.fullmatch(origin)
-        ]
+        yield from self._certificate_faults()
+        yield from self._address_faults()
+        for name, (least, most) in _RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                expected = f"{least} or more" if most == math.inf else f"{least} to {most}"
+                yield Fault(name, f"must be {expected}{'; -1 means all' if name == 'gpus' else ''}")
+        for name, words in _CHOICES.items():
+            if getattr(self, name) not in words:
+                expected = f"{', '.join(words[:-1])} or {words[-1]}"
+                yield Fault(name, f"{getattr(self, name)!r} is not valid; expected {expected}")
+        yield from (Fault(name, "must be above 0") for name in _ABOVE_0 if getattr(self, name) <= 0)
+        if 0 < self.disk_low_bytes < self.disk_critical_bytes:
+            yield Fault("disk_low_bytes", f"must not be below disk_critical_bytes, {self.disk_critical_bytes}")
+
+    def _port_faults(self) -> Iterator[Fault]:
+        for name in PORTS:
+            if not 0 <= getattr(self, name) <= 65535:
+                yield Fault(name, f"{getattr(self, name)} is not a port; expected 0 to 65535")
+        for first, second in combinations(PORTS, 2):
+            if getattr(self, first) and getattr(self, first) == getattr(self, second):
+                yield Fault(second, f"is the same as {first}, {getattr(self, first)}; each API needs its own")
+
+    def _address_faults(self) -> Iterator[Fault]:
+        for origin in self.cors_origins:
+            if origin != "*" and not _ORIGIN.fullmatch(origin):
+                fault = f"{origin!r} is not an origin: write scheme, host and port only, such as https://app.example"
+                yield Fault("cors_origins", fault)
         if self.oidc_issuer and not self.oidc_audience:
-            faults.append(
-                Fault("oidc_audience", "required with oidc_issuer: this plane must reject tokens for other services")
-            )
+            yield Fault("oidc_audience", "required with oidc_issuer: this plane must reject tokens for other services")
         for name in ("oidc_issuer", "oidc_keys"):
             address = getattr(self, name)
             if ("://" in address or (address and name == "oidc_issuer")) and not _trustworthy(address):
-                faults.append(Fault(name, f"{address!r} must be an https address (http only on this machine)"))
-        if self.otel_endpoint and (
-            urlsplit(self.otel_endpoint).scheme not in ("http", "https") or not urlsplit(self.otel_endpoint).hostname
-        ):
-            faults.append(
-                Fault(
-                    "otel_endpoint",
-                    f"{self.otel_endpoint!r} is not an address; expected one such as http://127.0.0.1:4318",
-                )
-            )
-        if not 0 <= self.otel_sample <= 1:
-            faults.append(Fault("otel_sample", "must be 0 to 1"))
-        faults += [
-            Fault(name, f"must be {least} to 64{more}")
-            for name, least, more in (("gateways", 1, ""), ("gpus", -1, "; -1 means all"))
-            if not least <= getattr(self, name) <= 64
-        ]
-        if self.log_level not in ("debug", "info", "warning", "error"):
-            faults.append(
-                Fault("log_level", f"{self.log_level!r} is not valid; expected debug, info, warning or error")
-            )
-        if self.access_log not in ("off", "errors", "all"):
-            faults.append(Fault("access_log", f"{self.access_log!r} is not valid; expected off, errors or all"))
-        if self.environment_tool not in ("auto", "uv", "pip"):
-            faults.append(
-                Fault("environment_tool", f"{self.environment_tool!r} is not valid; expected auto, uv or pip")
-            )
-        above_0 = (
-            "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
-            "max_body_bytes",
-            "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds",
-            "garbage_hours", "environment_minutes", "environment_hours", "audit_refusal_rows", "log_bytes",
-        )  # fmt: skip
-        faults += [Fault(name, "must be above 0") for name in above_0 if getattr(self, name) <= 0]
-        return [*faults, *self._retention_faults()]
+                yield Fault(name, f"{address!r} must be an https address (http only on this machine)")
+        endpoint = urlsplit(self.otel_endpoint)
+        if self.otel_endpoint and (endpoint.scheme not in ("http", "https") or not endpoint.hostname):
+            fault = f"{self.otel_endpoint!r} is not an address; expected one such as http://127.0.0.1:4318"
+            yield Fault("otel_endpoint", fault)
 
-    def _retention_faults(self) -> Iterator[Fault]:
-        """Faults of the settings about disk space, logs and the audit log."""
-        for name in ("disk_low_bytes", "disk_critical_bytes"):
-            if getattr(self, name) < 0:
-                yield Fault(name, "must be 0 or more")
-        if 0 < self.disk_low_bytes < self.disk_critical_bytes:
-            yield Fault("disk_low_bytes", f"must not be below disk_critical_bytes, {self.disk_critical_bytes}")
-        if not 1 <= self.log_files <= 100:
-            yield Fault("log_files", "must be 1 to 100")
-        if self.log_days < 0:
-            yield Fault("log_days", "must be 0 or more")
-        if not 0 <= self.audit_predictions <= 1:
-            yield Fault("audit_predictions", "must be 0 to 1")
-        if not 0 <= self.audit_days <= 36_500:
-            yield Fault("audit_days", "must be 0 to 36500")
-
-    def _certificate_faults(self) -> list[Fault]:
+    def _certificate_faults(self) -> Iterator[Fault]:
         """Faults of the user's certificate files, reported before anything starts."""
         if bool(self.tls_certificate) != bool(self.tls_key):
             missing = "tls_key" if self.tls_certificate else "tls_certificate"
-            return [Fault(missing, "required: tls_certificate and tls_key must be set together")]
-        if self.tls_certificate and not self.inference_tls:
-            return [Fault("tls_certificate", "has no effect without inference_tls = true (--inference-tls)")]
-        given = self.user_certificate
-        if given is None:
-            return []
-        from mizzen.web import tls
+            yield Fault(missing, "required: tls_certificate and tls_key must be set together")
+        elif self.tls_certificate and not self.inference_tls:
+            yield Fault("tls_certificate", "has no effect without inference_tls = true (--inference-tls)")
+        elif self.user_certificate is not None:
+            from mizzen.web import tls
 
-        try:
-            tls.check_certificate(tls.build_context(*given))
-        except (OSError, ValueError) as error:
-            return [Fault("tls_certificate", f"{given[0]} and {given[1]} cannot be used: {error}")]
-        return []
+            chain, key = self.user_certificate
+            try:
+                tls.check_certificate(tls.build_context(chain, key))
+            except (OSError, ValueError) as error:
+                yield Fault("tls_certificate", f"{chain} and {key} cannot be used: {error}")
 
 
 def _read(kind: type[Any], value: Any) -> Any:
     """Raises ValueError for another type. Flags and the file provide typed values, the environment texts."""
     if kind is bool:
         known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-        if isinstance(value, bool):
-            return value
         if str(value).lower() not in known:
             raise ValueError(value)
         return known[str(value).lower()]

@@ -51,8 +51,7 @@ _last: dict[str, Any] = {}
 def params(**defaults: Any) -> dict[str, Any]:
     """Return the job's hyperparameters merged over `defaults`; outside of a job, the defaults."""
     text = os.environ.get("MIZZEN_PARAMS")
-    given = json.loads(text) if text else {}
-    return {**defaults, **given}
+    return {**defaults, **(json.loads(text) if text else {})}
 
 
 def report(step: int, total: int | None = None, message: str = "", **metrics: Any) -> None:
@@ -65,12 +64,12 @@ def report(step: int, total: int | None = None, message: str = "", **metrics: An
     with _lock:
         _last.clear()
         _last.update(step=int(step), metrics=measured)
-    said = {"step": int(step), "total": None if total is None else int(total), "metrics": measured, "message": message}
+    line = {"step": int(step), "total": None if total is None else int(total), "metrics": measured, "message": message}
     progress = os.environ.get("MIZZEN_PROGRESS")
     if progress:
-        _replace(Path(progress), {**said, "time": now})
+        _replace(Path(progress), {**line, "time": now})
     else:
-        _print(said)
+        _print(line)
     if os.environ.get("MIZZEN_LOG_DIR") and measured:
         _append(log_dir() / _METRICS_FILE, {"step": int(step), "time": now, "metrics": measured})
 
@@ -80,19 +79,19 @@ def save_checkpoint(source: Source, name: str | None = None, step: int | None = 
 
     `source`: a file or folder, which is copied; or a function that gets a path and writes a file or a folder there.
     `name`: its name; by default the file's own. With a step, the name gets the step's number, so that the next
-    checkpoint does not replace it. Metrics that are not given are those reported for the same step.
+    checkpoint does not replace it. Without metrics, it gets those reported for the same step.
     """
     folder = checkpoint_dir()
     name = _name(source, name, step)
     _clear_unfinished(folder)
     saving = Path(tempfile.mkdtemp(prefix=f"{_SAVING}{rank()}-{os.getpid()}-", dir=folder))
     try:
-        made = _prepare(source, saving, name)
-        target = folder / (name if made == saving else made.name)
-        _sync(made)
-        os.utime(made)  # the newest is the one saved last, whenever its files were written
+        written = _prepare(source, saving, name)
+        target = folder / (name if written == saving else written.name)
+        _sync(written)
+        os.utime(written)  # so that the checkpoint saved last is the newest, also if its files are older
         _describe(folder / f".{target.name}.meta.json", step, _numbers(metrics))
-        _move(made, target, saving)
+        _move(written, target, saving)
     finally:
         shutil.rmtree(saving, ignore_errors=True)
     _sync_folder(folder)
@@ -149,7 +148,7 @@ def _name(source: Source, name: str | None, step: int | None) -> str:
         name = "checkpoint" if callable(source) else Path(source).name
     if not _is_checkpoint(name) or name != os.path.basename(name):
         raise ValueError(
-            f"{name!r} can be no checkpoint's name: without '/', not beginning with '.', not ending in .tmp or .part"
+            f"{name!r} is not a valid checkpoint name: it must not contain '/', begin with '.' or end in .tmp or .part"
         )
     if step is None or _number_of(name) == int(step):
         return name
@@ -161,33 +160,32 @@ def _prepare(source: Source, saving: Path, name: str) -> Path:
     """Return the path to rename; `saving` itself if there are several files and none has the name."""
     wanted = saving / name
     if not callable(source):
-        given = Path(source)
-        if given.is_dir():
-            shutil.copytree(given, wanted)
+        if Path(source).is_dir():
+            shutil.copytree(source, wanted)
         else:
-            shutil.copy2(given, wanted)
+            shutil.copy2(source, wanted)
         return wanted
     source(wanted)
     written = sorted(saving.iterdir())
     if not written:
-        raise ValueError(f"nothing was written to {wanted}: write a file, or a folder, at the path that is given")
+        raise ValueError(f"nothing was written to {wanted}: write a file or a folder at that path")
     # Some savers add a suffix to the path, some write several files whose names begin with it.
     return written[0] if len(written) == 1 else saving
 
 
-def _move(made: Path, target: Path, saving: Path) -> None:
+def _move(written: Path, target: Path, saving: Path) -> None:
     """Rename, first moving a folder with this name away: a folder cannot be renamed over one with files."""
     if target.is_dir():
         aside = Path(tempfile.mkdtemp(prefix=f"{_SAVING}{rank()}-{os.getpid()}-", dir=target.parent))
         try:
             os.replace(target, aside / "old")
-            os.replace(made, target)
+            os.replace(written, target)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
         return
-    if made == saving and target.exists():
+    if written == saving and target.exists():
         target.unlink()
-    os.replace(made, target)
+    os.replace(written, target)
 
 
 def _describe(file: Path, step: int | None, metrics: Mapping[str, float | None]) -> None:
@@ -226,10 +224,10 @@ def _append(file: Path, data: Mapping[str, Any]) -> None:
         os.close(handle)
 
 
-def _print(said: Mapping[str, Any]) -> None:
-    of = f"/{said['total']}" if said["total"] is not None else ""
-    metrics = (f"{name}={'nan' if value is None else format(value, 'g')}" for name, value in said["metrics"].items())
-    print(" ".join([f"step {said['step']}{of}", *metrics, *filter(None, [said["message"]])]), flush=True)  # noqa: T201
+def _print(line: Mapping[str, Any]) -> None:
+    of = f"/{line['total']}" if line["total"] is not None else ""
+    metrics = (f"{name}={'nan' if value is None else format(value, 'g')}" for name, value in line["metrics"].items())
+    print(" ".join([f"step {line['step']}{of}", *metrics, *filter(None, [line["message"]])]), flush=True)  # noqa: T201
 
 
 def _is_checkpoint(name: str) -> bool:

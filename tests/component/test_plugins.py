@@ -49,7 +49,7 @@ BROKEN = {
     "nothing": ("pass", "AttributeError: module 'broken_nothing' has no attribute 'DECLARED'"),
     "other": ("DECLARED = 7", "AttributeError: 'int' object has no attribute 'to_json'"),
     "loaderless": (f"{DECLARES} 'loaderless')", "loader must name the module"),
-    "renamed": (f"{DECLARES} 'x', loader='y')", "it declares 'x'"),
+    "renamed": (f"{DECLARES} 'x', loader='y')", "it declares the name 'x'"),
     "chatty": (
         f"print('hello')\n{DECLARES} 'chatty', suffixes=('odd',), loader='y')",
         "a suffix must begin with a dot",
@@ -121,7 +121,9 @@ def test_a_runtime_loads_what_a_plugin_brings_or_says_why_not(
     installed: Path, tmp_path: Path, files: dict[str, Path]
 ) -> None:
     assert run(LOADS, installed, str(files["by name"]), "lookup") == "[1.5, 7.0]"
-    assert "no framework 'lookup' is served; there are sklearn" in run(LOADS, tmp_path, str(files["by name"]), "lookup")
+    assert "framework 'lookup' is not supported; supported are sklearn" in run(
+        LOADS, tmp_path, str(files["by name"]), "lookup"
+    )
     package(tmp_path, "raises", BROKEN["raises"][0])
     said = run(LOADS, tmp_path, str(files["by name"]), "raises")
     assert said == "the plug-in 'raises' of the package broken-raises is broken: RuntimeError: no licence"

@@ -163,7 +163,7 @@ def test_metrics_that_are_not_given_are_those_reported_for_the_step(job: Path) -
 
 @pytest.mark.parametrize("name", [".hidden", "model.tmp", "model.part", "a/b", ""])
 def test_names_that_never_are_checkpoints_are_refused(job: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="can be no checkpoint's name"):
+    with pytest.raises(ValueError, match="is not a valid checkpoint name"):
         training.save_checkpoint(lambda path: path.touch(), name)
 
 

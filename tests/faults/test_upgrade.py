@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -27,24 +26,32 @@ def run_older(source: Path, data_dir: Path, *words: str) -> None:
 
 
 def kill_all_but_runtimes(data_dir: Path) -> None:
-    """As after an upgrade whose plane did not come back: nobody is left who could revive a supervisor."""
+    """As after an upgrade whose plane did not come back: nothing is left that could revive a supervisor.
 
-    def others() -> list[psutil.Process]:
+    The supervisor is stopped first and killed last. It then restarts nothing, and no gateway sees it die: a gateway
+    that does starts another supervisor, which looks like that gateway until it calls exec.
+    """
+
+    def find(*roles: str) -> list[psutil.Process]:
         found = []
         for process in planes.members(data_dir):
             with contextlib.suppress(psutil.Error):
                 key = process.environ().get("MIZZEN_PROCESS_KEY", "supervisor")
-                if key in ("supervisor", "plane") or key.startswith("gateway"):
+                if key.partition("-")[0] in roles:
                     found.append(process)
         return found
 
-    def none_left() -> bool:
-        for process in (left := others()):
+    def kill(*roles: str) -> bool:
+        for process in (left := find(*roles)):
             with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGKILL)
+                process.kill()
         return not left
 
-    planes.wait_until(none_left, "only runtimes are left")
+    [supervisor] = find("supervisor")
+    supervisor.suspend()
+    planes.wait_until(lambda: supervisor.status() == psutil.STATUS_STOPPED, "the supervisor is stopped")
+    planes.wait_until(lambda: kill("plane", "gateway"), "the plane and its gateways have ended")
+    planes.wait_until(lambda: kill("supervisor"), "only runtimes are left")
 
 
 @pytest.mark.parametrize(("version", "oldest", "stays"), [(3, 2, True), (9, 9, False)])

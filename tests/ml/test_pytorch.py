@@ -49,7 +49,7 @@ def test_without_a_declared_signature_inputs_go_by_name_or_order(tmp_path: Path)
         answer = asking.ask(model, given)
         assert (answer["difference"].tolist(), answer["best"].tolist()) == ([[4, 0]], [0])
     assert list(asking.ask(model, {"a": a, "b": b}, ["best"])) == ["best"]
-    assert "takes the inputs 'a', 'b', of which 2 must be there" in asking.refused(model, {"a": a})
+    assert "takes the inputs 'a', 'b', of which 2 are required" in asking.refused(model, {"a": a})
     for given in ({"b": b, "aa": a}, {"a": a, "x": b}, {"a": a, "b": b, "c": b}):
         assert "takes the inputs 'a', 'b'" in asking.refused(model, given)
     texts = {"a": np.array([["x"]], object), "b": b}
@@ -88,14 +88,14 @@ def test_sizes_that_depend_on_values(tmp_path: Path) -> None:
 def test_a_signature_that_does_not_fit(tmp_path: Path, net: making.Net) -> None:
     file = making.save_script(net, tmp_path / "net.pt")
     two = (TensorSpec("a", "FP32", (-1, 4)), TensorSpec("b", "FP32", (-1, 4)))
-    with pytest.raises(LoadError, match=r"spec.inputs has 2 tensors, and forward takes 1: x"):
+    with pytest.raises(LoadError, match=r"spec.inputs has 2 tensors, but forward takes 1: x"):
         asking.load("pytorch", file, inputs=two)
     both = making.save_script(Two(), tmp_path / "two.pt")
     swapped = (TensorSpec("b", "FP32", (-1, 4)), TensorSpec("aa", "FP32", (-1, 4)))
-    with pytest.raises(LoadError, match=r"spec.inputs names b, aa, and forward takes a, b: use these names"):
+    with pytest.raises(LoadError, match=r"spec.inputs names b, aa, but forward takes a, b: use these names"):
         asking.load("pytorch", both, inputs=swapped)
     with pytest.raises(
-        LoadError, match=r"spec.outputs says 'y' FP32 \[-1, 3\], and the model gives 'y' FP32 \[-1, 2\]"
+        LoadError, match=r"spec.outputs says 'y' FP32 \[-1, 3\], but the model returns 'y' FP32 \[-1, 2\]"
     ):
         asking.load("pytorch", file, inputs=DECLARED["inputs"], outputs=(TensorSpec("y", "FP32", (-1, 3)),))
 
@@ -134,5 +134,5 @@ def test_weights_and_pickled_modules_are_no_models(tmp_path: Path, net: making.N
 def test_a_gpu_that_is_not_there(tmp_path: Path, net: making.Net, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIZZEN_GPU_MEMORY_SHARE", "0.5")
     if not torch.cuda.is_available():
-        with pytest.raises(LoadError, match="a GPU was asked for, and this PyTorch finds none it can use"):
+        with pytest.raises(LoadError, match="the model requests a GPU, but this PyTorch finds none that it can use"):
             asking.load("pytorch", making.save_script(net, tmp_path / "net.pt"))

@@ -12,11 +12,11 @@ from mizzen.sdk.connection import locate
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
 from mizzen.supervisor.data_dir import Home
-from mizzen.supervisor.processes.log_rotation import Retention
+from mizzen.supervisor.processes.log_rotation import LogRetention
 from mizzen.supervisor.protocol import KEPT_MEMORY, Boot, Listener, ProcessSpec
 
 RANK_GATEWAY, RANK_PLANE = 0, 1
-"""The order of stopping: first gateways, so that no requests come in, then the plane; runtimes follow with rank 2."""
+"""The order of stopping: first gateways, so that no requests arrive, then the plane; runtimes follow with rank 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ def start(settings: Settings) -> RunningPlane:
     home = Home.of(settings.root)
     home.prepare()
     boot(settings, home).write(home.boot)
-    here = launch.launch(home, python=sys.executable, tethered=True)
+    started = launch.launch(home, python=sys.executable, tethered=True)
     info = launch.alive(home)
     if info is None:
         raise launch.StartFailed("the supervisor ended right after its start")
-    return _describe(info, already=not here)
+    return _describe(info, already=not started)
 
 
 def _describe(info: Mapping[str, Any], *, already: bool) -> RunningPlane:
@@ -74,7 +74,7 @@ def _describe(info: Mapping[str, Any], *, already: bool) -> RunningPlane:
 
 
 def boot(settings: Settings, home: Home) -> Boot:
-    """What the supervisor holds and starts by itself: the sockets, the plane, and the gateways."""
+    """The sockets that the supervisor holds, and the processes that it starts by itself: the plane and the gateways."""
 
     def process(key: str, role: str, rank: int) -> ProcessSpec:
         return ProcessSpec(
@@ -101,11 +101,11 @@ def boot(settings: Settings, home: Home) -> Boot:
             *(process(name, "gateway", RANK_GATEWAY) for name in gateway_names(settings)),
         ),
         stop_timeout=settings.stop_timeout,
-        logs=Retention(settings.log_bytes, settings.log_files, settings.log_days),
+        logs=LogRetention(settings.log_bytes, settings.log_files, settings.log_days),
         release=__version__,
     )
 
 
 def gateway_names(settings: Settings) -> list[str]:
-    """Their names."""
+    """The keys of the gateway processes."""
     return [f"gateway-{number}" for number in range(settings.gateways)]

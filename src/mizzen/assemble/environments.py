@@ -24,9 +24,9 @@ def build_settings_of(settings: Settings) -> BuildSettings:
     return BuildSettings(settings.environment_tool, wheels, settings.environment_minutes * 60)
 
 
-async def keep_clearing(engine: LocalEngine, hours: float, *, every: float = _EVERY) -> None:
+async def keep_clearing(engine: LocalEngine, hours: float) -> None:
     while True:
-        await asyncio.sleep(every)
+        await asyncio.sleep(_EVERY)
         try:
             for key in await engine.clear_environments(hours * 3600):
                 log.info("removed environment %s: unused for %g hours", key, hours)

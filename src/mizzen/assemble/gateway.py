@@ -71,7 +71,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
             grpc_socket=grpc_of(listeners),
             tls=_certificate_files(settings) if secure else None,
             table=settings.root / "table.json",
-            control=_reachable(socket_of(listeners["control"])),
+            control=_reachable_url(socket_of(listeners["control"])),
             guard=guard,
             limits=limits,
             records=records,
@@ -100,7 +100,7 @@ def _tracing_config(settings: Settings, environ: Mapping[str, str]) -> TracingCo
     return None if to is None else TracingConfig(to, settings.otel_sample)
 
 
-def _reachable(listening: socket.socket) -> str:
+def _reachable_url(listening: socket.socket) -> str:
     """The URL of a socket of this machine: one that listens on all addresses is reached on loopback."""
     host = listening.getsockname()[0]
     return url_of(listening, host={"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host))  # noqa: S104 - compared

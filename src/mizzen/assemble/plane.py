@@ -103,7 +103,7 @@ async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """What controllers and the control API are built on."""
+    """The foundation of the controllers and the control API."""
 
     settings: Settings
     listeners: Mapping[str, int]
@@ -124,9 +124,8 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
     inference_url = _inference_url(settings, listeners)
     room = Room(root, settings.disk_low_bytes, settings.disk_critical_bytes)
     store = await _open_store(root / "mizzen.db", settings.keep_events, room)
-    counts.sweep(home.run / counts.FOLDER, gateway_names(settings))
-    table_acks.sweep(home.run / table_acks.FOLDER, gateway_names(settings))
-    demand.sweep(home.run / demand.FOLDER, gateway_names(settings))
+    for files in (counts, table_acks, demand):
+        files.sweep(home.run / files.FOLDER, gateway_names(settings))
     vault = Vault(store.secrets, root / "secret-key")
     blobs, blob_secrets = await training.blobs_of(settings, vault, room)
     await asyncio.to_thread(_report_broken_plugins)
@@ -158,12 +157,14 @@ class _Plane:
             settings, store, base.blobs, self._context,
             gpus=base.gpus, here=self._node.meta.name, enqueue=self._enqueue, now=_now,
         )  # fmt: skip
-        self._recorder = _event_recorder(store)
-        self._loop = Loop(store, self._controllers(), now=_now, recorder=self._recorder)
+        self._recorder = _build_event_recorder(store)
+        self._loop = Loop(store, self._build_controllers(), now=_now, recorder=self._recorder)
         self._issuer = _find_issuer(settings)
-        self.access = _access_publisher(settings, store, base.token, self._issuer)
+        self.access = _build_access_publisher(settings, store, base.token, self._issuer)
         self._tables = TablePublisher(store, settings.root / "table.json", on_published=self._traffic.on_published)
-        self._processes, self._sampler = _build_usage(home, self._tables)
+        self._processes = Processes(home)
+        inventory = InventoryCache(self._tables.snapshot)
+        self._sampler = Sampler(home.run / counts.FOLDER, self._processes, inventory, clock=time.time)
 
     def create_app(self) -> Starlette:
         base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
@@ -203,7 +204,7 @@ class _Plane:
         )
 
     def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
-        """All that runs next to the control API, until cancelled."""
+        """All tasks next to the control API; they run until cancelled."""
         base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
         return (
             self._loop.run(),
@@ -233,14 +234,14 @@ class _Plane:
         await self._base.engine.close()
         await self._base.store.close()
 
-    def _controllers(self) -> list[Controller[SqliteStore, Any]]:
+    def _build_controllers(self) -> list[Controller[SqliteStore, Any]]:
         base, context, store, traffic = self._base, self._context, self._base.store, self._traffic
         serving = Serving(
             base.inference_url, context, self._downloads,
             here=self._node.meta.name, traffic=traffic, scaler=self._autoscaler, checkpoints=self._checkpoints,
         )  # fmt: skip
         graphs = Graphs(base.inference_url, context, prober=self._prober, traffic=traffic)
-        monitors = _monitors(context, base.home, base.listeners)
+        monitors = _build_monitors(context, base.home, base.listeners)
         accepting = (acceptance.Acceptance(kind, context, store.identities, store.secrets) for kind in acceptance.KINDS)
         working = (Models(context), Versions(context), serving, graphs, self.jobs, monitors, Workloads(base.engine))
         return [*working, *accepting]
@@ -253,16 +254,10 @@ class _Plane:
             self._enqueue(ref)
 
 
-def _monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> ModelMonitors:
+def _build_monitors(context: Context, home: Home, listeners: Mapping[str, int]) -> ModelMonitors:
     """Creates the key that monitoring tools require of callers: without it, no tool starts."""
     tool_key.read_or_create(home.run)
     return ModelMonitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
-
-
-def _build_usage(home: Home, tables: TablePublisher) -> tuple[Processes, Sampler]:
-    """The observer of processes, and the sampler that reads their usage and the counts of gateways."""
-    processes = Processes(home)
-    return processes, Sampler(home.run / counts.FOLDER, processes, InventoryCache(tables.snapshot), clock=time.time)
 
 
 def _report_broken_plugins() -> None:
@@ -311,7 +306,7 @@ def _control_url(listeners: Mapping[str, int]) -> str:
 
 
 def _is_installed(package: str) -> bool:
-    """Can this interpreter find the package? Nothing is imported."""
+    """Whether this interpreter can find the package. Nothing is imported."""
     importlib.invalidate_caches()
     return importlib.util.find_spec(package) is not None
 
@@ -328,19 +323,13 @@ def _find_issuer(settings: Settings) -> tuple[TrustedIssuer, IssuerKeys] | None:
     """The issuer whose JWTs are accepted, if any, and the source of its keys."""
     if not settings.oidc_issuer:
         return None
-
-    trust = TrustedIssuer(
-        settings.oidc_issuer,
-        settings.oidc_audience,
-        settings.oidc_user_claim,
-        settings.oidc_groups_claim,
-        settings.oidc_admin_group,
-    )
+    claims = settings.oidc_user_claim, settings.oidc_groups_claim, settings.oidc_admin_group
+    trust = TrustedIssuer(settings.oidc_issuer, settings.oidc_audience, *claims)
     # Relative to the data dir, which is the plane's working directory wherever it was started.
     return trust, IssuerKeys(settings.oidc_issuer, settings.oidc_keys, time.monotonic)
 
 
-def _access_publisher(
+def _build_access_publisher(
     settings: Settings, store: SqliteStore, token: AdminToken, issuer: tuple[TrustedIssuer, IssuerKeys] | None
 ) -> AccessPublisher:
     """The publisher of the access rights that gateways enforce."""
@@ -358,7 +347,7 @@ def _access_publisher(
     )
 
 
-def _event_recorder(store: SqliteStore) -> EventRecorder:
+def _build_event_recorder(store: SqliteStore) -> EventRecorder:
     """The recorder of Events. Readers of a model may read the Events of all objects that belong to it."""
     return EventRecorder(store, lambda resource: min(targets.of(resource).models, default=""), now=_now)
 

@@ -14,7 +14,7 @@ async def until_stopped(server: Coroutine[Any, Any, None], *others: Coroutine[An
 
     async def must_not_end(work: Coroutine[Any, Any, None]) -> None:
         await work
-        raise RuntimeError(f"{work} ended by itself")
+        raise RuntimeError(f"{work} ended unexpectedly")
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(must_not_end(work)) for work in others]
@@ -43,7 +43,7 @@ def inference_of(listeners: Mapping[str, int]) -> tuple[socket.socket, bool]:
 
 
 def grpc_of(listeners: Mapping[str, int]) -> socket.socket | None:
-    """The socket of the inference API over gRPC, with TLS if the HTTP one has it. None: an older supervisor, which was
-    started before there was gRPC, holds none."""
+    """The socket of the inference API over gRPC, with TLS if the HTTP one has it. None: a supervisor of a release
+    without gRPC holds no such socket."""
     found = listeners.get("grpc-tls" if "inference-tls" in listeners else "grpc")
     return None if found is None else socket_of(found)

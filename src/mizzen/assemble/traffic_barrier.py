@@ -1,6 +1,6 @@
 """The barrier that delays responses about traffic until gateways have applied the change: a caller who promotes a
-version and calls it at once gets that version. The change is already durable, so a stuck gateway does not undo it: it
-is waited for at most `table_acks.ACK_TIMEOUT`.
+version and calls it at once gets that version. The change is already durable, so a stuck gateway does not undo it: the
+barrier waits at most `table_acks.ACK_TIMEOUT`.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from mizzen.blobs.open_store import open_store
 from mizzen.controllers.training.admission_queue import AdmissionQueue
 from mizzen.controllers.training.controller import TrainingJobs
 from mizzen.controllers.training.results import JobResults
+from mizzen.engines.local.engine import count_cores
 from mizzen.errors import MizzenError
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref
@@ -72,14 +73,10 @@ def build_controller(
     now: Callable[[], datetime],
 ) -> TrainingJobs:
     shares = AdmissionQueue(
-        settings.training_cpus or _cores(), settings.training_memory_bytes or _memory(), gpus, enqueue=enqueue
+        settings.training_cpus or count_cores(), settings.training_memory_bytes or _memory(), gpus, enqueue=enqueue
     )
     results = JobResults(settings.root, blobs.documents)
     return TrainingJobs(context, shares, results, Lookup(store.identities, store.secrets), now=now, here=here)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory() -> int:

@@ -3,5 +3,5 @@ results.
 
 The engine starts `python -m mizzen.runner` below the supervisor; it is never imported. It runs in Mizzen's own
 interpreter, and the command in that of the version's environment. It must start quickly, and use almost no resources
-while the command works. Retries are decided in controllers/training; reading the results is in runs.
+while the command runs. Retries are decided in controllers/training; reading the results is in runs.
 """

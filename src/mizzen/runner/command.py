@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 NOT_FOUND = 127
 _PROC = Path("/proc")
@@ -24,17 +25,17 @@ _LEFTOVERS = 2.0
 
 
 class CannotStart(Exception):
-    """The message says why, and what to do."""
+    """The command cannot be started; the message says why, and what to do."""
 
 
-class Command:
+class CommandProcess:
     def __init__(self, process: subprocess.Popen[bytes], run: str) -> None:
         self._process = process
         self._run = run
         self.pid = process.pid
 
     @classmethod
-    def start(cls, argv: Sequence[str], python: str, cwd: Path, environment: Mapping[str, str], log: int) -> Command:
+    def start(cls, argv: Sequence[str], python: str, cwd: Path, environment: Mapping[str, str], log: int) -> Self:
         """`log`: a descriptor for its output, open to append and owned by the caller. Raises CannotStart."""
         _become_subreaper()
         words = [python, *argv[1:]] if argv[0] == "python" else list(argv)
@@ -69,7 +70,7 @@ class Command:
         """Kill it and all its leftover processes, also in other groups and sessions. Blocks until they are gone."""
         deadline = time.monotonic() + _LEFTOVERS
         self._signal(signal.SIGKILL)
-        while left := [*self._family()]:
+        while left := [*self._find_family()]:
             for pid in left:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
@@ -94,23 +95,21 @@ class Command:
                     return
                 os.waitpid(ended.si_pid, os.WNOHANG)
 
-    def _family(self) -> Iterator[int]:
+    def _find_family(self) -> Iterator[int]:
         """Yield live processes of this session, descendants of this process, and those with this start's marker in
         their environment; never this process."""
-        below = _below(os.getpid())
         mine, session = os.getpid(), os.getsid(0)
+        below = _find_descendants(mine)
         leads = session == mine  # else it is a terminal's session, with other processes in it
         word = f"MIZZEN_PROCESS_RUN={self._run}".encode() if self._run else None
-        for entry in os.scandir(_PROC) if _PROC.is_dir() else ():
-            if not entry.name.isdigit() or int(entry.name) == mine:
-                continue
-            pid = int(entry.name)
+        for pid in _list_pids():
             with suppress(OSError, IndexError):
-                if entry.stat().st_uid != os.getuid():
+                folder = _PROC / str(pid)
+                if pid == mine or folder.stat().st_uid != os.getuid():
                     continue
                 related = pid in below or os.getpgid(pid) == self.pid or (leads and os.getsid(pid) == session)
                 if not related and word is not None:
-                    related = word in (_PROC / entry.name / "environ").read_bytes().split(b"\0")
+                    related = word in (folder / "environ").read_bytes().split(b"\0")
                 if related and _stat(pid)[0] not in "ZX":
                     yield pid
 
@@ -123,13 +122,12 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _below(pid: int) -> set[int]:
+def _find_descendants(pid: int) -> set[int]:
     """Return all its descendants."""
     children: dict[int, list[int]] = {}
-    for entry in os.scandir(_PROC) if _PROC.is_dir() else ():
-        if entry.name.isdigit():
-            with suppress(OSError, IndexError, ValueError):
-                children.setdefault(int(_stat(int(entry.name))[1]), []).append(int(entry.name))
+    for child in _list_pids():
+        with suppress(OSError, IndexError, ValueError):
+            children.setdefault(int(_stat(child)[1]), []).append(child)
     found: set[int] = set()
     waiting = [pid]
     while waiting:
@@ -139,6 +137,10 @@ def _below(pid: int) -> set[int]:
     return found
 
 
+def _list_pids() -> list[int]:
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()] if _PROC.is_dir() else []
+
+
 def _stat(pid: int) -> list[str]:
     """Return its state, its parent's pid, and more. Raises OSError."""
     return (_PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
@@ -146,9 +148,9 @@ def _stat(pid: int) -> list[str]:
 
 def _explain(word: str, cwd: Path, error: Exception) -> str:
     if isinstance(error, FileNotFoundError) and error.filename == str(cwd):
-        return f"the folder {cwd}, where it should run, is not there"
+        return f"its working folder {cwd} does not exist"
     if isinstance(error, FileNotFoundError):
-        return f"there is no program '{word}': neither in the version's folder nor in its environment nor on the PATH"
+        return f"there is no program '{word}' in the version's folder, in its environment or on the PATH"
     if isinstance(error, PermissionError):
-        return f"'{word}' may not be executed; call it by its interpreter, such as: sh {word}"
+        return f"'{word}' is not executable; call it with its interpreter, such as: sh {word}"
     return f"'{word}' cannot be started: {error}"

@@ -35,19 +35,19 @@ class Folders:
     dataset: Path | None = None
 
 
-def command_environment(task: Task, given: Mapping[str, str], folders: Folders, python: str) -> dict[str, str]:
-    """`given`: the runner's own environment. `python`: the interpreter that `python` must run."""
+def command_environment(task: Task, own: Mapping[str, str], folders: Folders, python: str) -> dict[str, str]:
+    """`own`: the runner's own environment. `python`: the interpreter that `python` must run."""
     inherited = {
         name: value
-        for name, value in given.items()
+        for name, value in own.items()
         if name in PASSED_ON or name in task.secret_names or not name.startswith((OURS, *STORES))
     }
     wanted = {name: value for name, value in task.env.items() if not name.startswith(OURS)}
-    ours = {"PYTHONPATH": given.get("MIZZEN_COMMAND_PYTHONPATH", given.get("PYTHONPATH", ""))}
+    ours = {"PYTHONPATH": own.get("MIZZEN_COMMAND_PYTHONPATH", own.get("PYTHONPATH", ""))}
     ours["PATH"] = str(Path(python).parent)
     joined = {
         "PYTHONPATH": _join_paths(ours["PYTHONPATH"], wanted.get("PYTHONPATH", "")),
-        "PATH": _join_paths(ours["PATH"], wanted.get("PATH") or given.get("PATH") or os.defpath),
+        "PATH": _join_paths(ours["PATH"], wanted.get("PATH") or own.get("PATH") or os.defpath),
     }
     defaults = {"PYTHONUNBUFFERED": "1"} | ({"GLOO_SOCKET_IFNAME": "lo"} if task.several else {})
     environment = {**defaults, **inherited, **together(task), **wanted, **joined, **_contract(task, folders)}

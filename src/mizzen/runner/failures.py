@@ -1,4 +1,4 @@
-"""Why an attempt cannot continue, in the terms of its exit record."""
+"""Failures of an attempt, in the terms of its exit record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PASSING = (
     *_FULL, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE,
     errno.ETIMEDOUT, errno.EBUSY, errno.EROFS,
 )  # fmt: skip
-NO_ROOM = "the disk is full: delete something on it, then start the job again"
+NO_ROOM = "the disk is full: free up space on it, then start the job again"
 
 
 class Failed(Exception):

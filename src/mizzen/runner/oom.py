@@ -4,10 +4,10 @@ from __future__ import annotations
 
 _SIGNS = ("MemoryError", "bad_alloc", "Unable to allocate", "can't allocate memory", "Cannot allocate memory")
 """Patterns in its last output: Python, C++, numpy, PyTorch, the system."""
-TOO_LITTLE = "it was refused memory: raise spec.resources.memory, or make it keep less"
+TOO_LITTLE = "it ran out of memory: raise spec.resources.memory, or make it use less"
 
 
-def killings() -> int:
+def count_kills() -> int:
     """Return how often the kernel has killed a process of this machine for memory so far; 0 where unknown."""
     try:
         with open("/proc/vmstat") as file:
@@ -17,6 +17,6 @@ def killings() -> int:
         return 0
 
 
-def is_told(lines: str) -> bool:
+def is_reported(lines: str) -> bool:
     """Return whether these last lines say so. Only the very last count: an error caught earlier is not the reason."""
     return any(sign in line for line in lines.splitlines()[-3:] for sign in _SIGNS)

@@ -33,12 +33,12 @@ class ProgressReader:
         seen = self._look()
         if seen == self._seen:
             return
-        said = progress.read(self._place)
-        if said is None:  # half written, by code that does not rename: read again later
+        report = progress.read(self._place)
+        if report is None:  # half written, by code that does not rename: read again later
             return
-        self._seen, self.last = seen, said
+        self._seen, self.last = seen, report
         with suppress(OSError, ValueError):
-            self._keep(said)
+            self._keep(report)
 
     def _look(self) -> tuple[int, int]:
         try:
@@ -47,10 +47,10 @@ class ProgressReader:
             return self._seen
         return found.st_mtime_ns, found.st_ino
 
-    def _keep(self, said: Progress) -> None:
+    def _keep(self, report: Progress) -> None:
         path = self._place.past_progress
         if self._lines >= MOST_LINES:
-            lines = safe_read.small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
+            lines = safe_read.read_small(path, MOST_HISTORY)[0].splitlines(keepends=True)[::2]
             new = path.with_name(f".{path.name}.tmp")
             new.write_bytes(b"".join(lines))
             new.rename(path)
@@ -58,12 +58,12 @@ class ProgressReader:
         # The code could have put a pipe in its place, which has no reader.
         handle = os.open(path, _APPEND, 0o644)
         with open(handle, "ab", buffering=0) as file:
-            file.write(json.dumps(asdict(said)).encode() + b"\n")
+            file.write(json.dumps(asdict(report)).encode() + b"\n")
         self._lines += 1
 
 
 def _count(path: Path) -> int:
     try:
-        return safe_read.small(path, MOST_HISTORY)[0].count(b"\n")
+        return safe_read.read_small(path, MOST_HISTORY)[0].count(b"\n")
     except (OSError, ValueError):
         return 0

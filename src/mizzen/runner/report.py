@@ -1,4 +1,4 @@
-"""The runner's messages to the engine: its report, replaced now and then, and the exit record.
+"""The runner's messages to the engine: its report, replaced from time to time, and the exit record.
 
 A full disk prevents both: some space is reserved at the start, and released for the record.
 """
@@ -37,7 +37,7 @@ class StatusReporter:
         finally:
             os.close(handle)
 
-    def tell(self, phase: Phase, message: str = "", checkpoints: int = 0) -> None:
+    def report(self, phase: Phase, message: str = "", checkpoints: int = 0) -> None:
         """Write the report: at once if the phase changes, else not too often. A failed write is retried later."""
         self._report = replace(self._report, phase=phase, message=message, checkpoints=checkpoints)
         now = time.monotonic()
@@ -48,15 +48,15 @@ class StatusReporter:
                 records.write(self._place.report, self._report.to_json())
                 self._written = self._report
 
-    def began(self, pid: int, started: float) -> None:
+    def record_start(self, pid: int, started: float) -> None:
         self._report = replace(self._report, pid=pid, started=started)
-        self.tell("running")
+        self.report("running")
 
-    def went_on(self, started: float | None) -> None:
+    def resume(self, started: float | None) -> None:
         """Set the start time of a command that an earlier runner started."""
         self._report = replace(self._report, started=started)
 
-    def end(self, exit_: Exit) -> None:
+    def write_exit(self, exit_: Exit) -> None:
         """Write the exit record; it is durable when this returns. Raises OSError if all retries fail."""
         deadline = time.monotonic() + _PATIENCE
         while True:

@@ -10,12 +10,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 from mizzen.errors import Invalid, NotFound
 from mizzen.runs.paths import UNVERSIONED
-from mizzen.runs.records import File
+from mizzen.runs.records import File, JsonRecord
+
+if TYPE_CHECKING:
+    from mizzen.blobs.documents import Documents
 
 FOLDER = "checkpoints"
 ID = re.compile(r"[a-z0-9][-a-z0-9]{0,99}")
@@ -23,7 +26,7 @@ ID = re.compile(r"[a-z0-9][-a-z0-9]{0,99}")
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(JsonRecord):
     id: str
     """`<job>-<12 digits of a sha256>`, over its name, its content and its write time. Publishing it twice gives one
     checkpoint; the same content saved again is another one."""
@@ -60,16 +63,13 @@ class Checkpoint:
         """Sort key: the newest is the largest."""
         return self.created, -1 if self.step is None else self.step, self.id
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         return cls(**{**data, "files": tuple(File(**file) for file in data["files"])})
 
 
 def digest_of(files: Iterable[File]) -> str:
-    """Return the digest; for one file its own, as `sha256sum` prints it, whatever its path."""
+    """Return the digest; for one file its own, as `sha256sum` prints it."""
     ordered = sorted(files, key=lambda file: file.path)
     if len(ordered) == 1:
         return ordered[0].digest.removeprefix("sha256:")
@@ -80,16 +80,6 @@ def digest_of(files: Iterable[File]) -> str:
 def checkpoint_id(job: str, name: str, sha256: str, written_ns: int) -> str:
     """`written_ns`: when the last of its files was written; the file system shows every runner the same."""
     return f"{job}-{hashlib.sha256(f'{name}:{sha256}:{written_ns}'.encode()).hexdigest()[:12]}"
-
-
-class Documents(Protocol):
-    """The interface of `blobs.documents.Documents`. Blocking."""
-
-    def put(self, name: str, data: bytes, *, new: bool = False) -> bool: ...
-    def get(self, name: str) -> bytes: ...
-    def names(self, prefix: str) -> list[str]: ...
-    def delete(self, name: str) -> bool: ...
-    def uri(self, name: str) -> str: ...
 
 
 class CheckpointStore:

@@ -10,35 +10,19 @@ import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from mizzen.errors import NotFound
-from mizzen.runs.checkpoints import Documents
 from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Task
+
+if TYPE_CHECKING:
+    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.file_store import FileBlobs
 
 FOLDER = "logs"
 SEGMENT = 16 << 20
 """Bytes of one segment while the command runs."""
-
-
-class Blob(Protocol):
-    @property
-    def digest(self) -> str: ...
-
-    @property
-    def size(self) -> int: ...
-
-
-class Readable(Protocol):
-    def read(self, size: int, /) -> bytes | None: ...
-
-
-class Blobs(Protocol):
-    """The interface of `blobs.file_store.FileBlobs`. Blocking."""
-
-    def put(self, source: Readable) -> Blob: ...
-    def path(self, digest: str) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +50,6 @@ class StoredLog:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def name_of(job_uid: str, replica: str, attempt: int) -> str:
     return f"{FOLDER}/{job_uid}/{replica}/{attempt}.json"
@@ -93,44 +74,44 @@ def list_logs(documents: Documents, job_uid: str) -> Iterator[tuple[str, int]]:
             yield replica, int(attempt)
 
 
-class Keeping:
+class LogUploader:
     """Stores the log of one attempt. Failures may be retried: nothing is stored twice or left out.
 
     Blocking. Raises Unavailable and NoRoom as blobs do, and OSError for a log that cannot be read.
     """
 
-    def __init__(self, blobs: Blobs, documents: Documents, place: ReplicaPlace, task: Task, attempt: int) -> None:
+    def __init__(self, blobs: FileBlobs, documents: Documents, place: ReplicaPlace, task: Task, attempt: int) -> None:
         """`attempt`: that of the task, or an earlier one whose log is still here."""
         self._blobs = blobs
         self._documents = documents
         self._log, self._times = place.log(attempt), place.times(attempt)
         self._name = name_of(task.job_uid, task.replica, attempt)
         none = StoredLog((), "", False, task.namespace, task.model, task.version, task.version_uid, task.job)
-        self._kept = read(documents, self._name) or none
-        if self._log.exists() and _size(self._log) < self._kept.size:  # started from the beginning, on another disk
-            self._kept = none
+        self._stored = read(documents, self._name) or none
+        if self._log.exists() and _size(self._log) < self._stored.size:  # started from the beginning, on another disk
+            self._stored = none
 
     @property
     def complete(self) -> bool:
-        return self._kept.complete and self._kept.size >= _size(self._log)
+        return self._stored.complete and self._stored.size >= _size(self._log)
 
     def restore(self) -> None:
         """Restore a missing log from the store: new output is appended to it."""
-        if self._log.exists() or not self._kept.segments:
+        if self._log.exists() or not self._stored.segments:
             return
         new = self._log.with_name(f".{self._log.name}.tmp")
         with new.open("wb") as file:
-            for segment in self._kept.segments:
+            for segment in self._stored.segments:
                 with self._blobs.path(segment.digest).open("rb") as content:
                     while chunk := content.read(1 << 20):
                         file.write(chunk)
-        if self._kept.times:
-            self._times.write_bytes(self._blobs.path(self._kept.times).read_bytes())
+        if self._stored.times:
+            self._times.write_bytes(self._blobs.path(self._stored.times).read_bytes())
         new.rename(self._log)
 
     def due(self, size: int) -> bool:
         """Return whether a log of this size has a whole segment to store."""
-        return size - self._kept.size >= SEGMENT
+        return size - self._stored.size >= SEGMENT
 
     def advance(self, size: int) -> None:
         """Store all whole segments up to this size."""
@@ -141,13 +122,13 @@ class Keeping:
         """Store all of it. The stored part stays valid if the log continues later."""
         if self.complete:
             return
-        while (left := _size(self._log) - self._kept.size) > 0:
+        while (left := _size(self._log) - self._stored.size) > 0:
             self._put(min(left, SEGMENT))
         times = ""
         if _size(self._times):
             with self._times.open("rb", buffering=0) as file:
                 times = self._blobs.put(file).digest
-        self._write(replace(self._kept, times=times, complete=True))
+        self._write(replace(self._stored, times=times, complete=True))
 
     def drop(self) -> None:
         """Delete the local files, once everything is stored. Readers that have them open can continue."""
@@ -157,13 +138,13 @@ class Keeping:
 
     def _put(self, size: int) -> None:
         with self._log.open("rb", buffering=0) as file:
-            blob = self._blobs.put(_Part(file.fileno(), self._kept.size, size))
-        segments = (*self._kept.segments, Segment(blob.digest, blob.size))
-        self._write(replace(self._kept, segments=segments, times="", complete=False))
+            blob = self._blobs.put(_Part(file.fileno(), self._stored.size, size))
+        segments = (*self._stored.segments, Segment(blob.digest, blob.size))
+        self._write(replace(self._stored, segments=segments, times="", complete=False))
 
-    def _write(self, kept: StoredLog) -> None:
-        self._documents.put(self._name, json.dumps(kept.to_json()).encode())
-        self._kept = kept
+    def _write(self, stored: StoredLog) -> None:
+        self._documents.put(self._name, json.dumps(asdict(stored)).encode())
+        self._stored = stored
 
 
 class _Part:

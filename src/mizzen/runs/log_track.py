@@ -8,41 +8,38 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from mizzen.errors import NotFound
 from mizzen.runs import log_segments
-from mizzen.runs.checkpoints import Documents
-from mizzen.runs.log_segments import Blobs, StoredLog
+from mizzen.runs.log_segments import StoredLog
 from mizzen.runs.log_times import Mark, Times
 from mizzen.runs.paths import JobPlace
 
+if TYPE_CHECKING:
+    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.file_store import FileBlobs
+
 LONGEST = 1 << 16
 """Maximum bytes of a line; also the size of one read."""
-_UNTOLD = 2.0
+_UNRECORDED = 2.0
 """Seconds after which a log may have grown without a record: its runner is gone."""
 
 
-class Content(Protocol):
-    def size(self) -> int: ...
-    def last_change(self) -> float: ...
-    def read(self, offset: int, size: int) -> bytes: ...
-
-
 class Track:
-    def __init__(self, content: Content, times: Times, closing: ExitStack) -> None:
+    def __init__(self, content: _Growing | _Stored, times: Times, closing: ExitStack) -> None:
         self._content = content
         self._times = times
         self._closing = closing
         self._at = 0
         self._mark = Mark(0.0, 0)
-        """How far it may be read, and by when that was there."""
+        """The size up to which it may be read, and the time by which it had that size."""
         self._index = 0
         self._line = b""
         """The beginning of a line whose end has not been read yet."""
 
     @property
-    def given(self) -> int:
+    def position(self) -> int:
         """Bytes up to which all lines were returned."""
         return self._at - len(self._line)
 
@@ -63,13 +60,13 @@ class Track:
         index = self._times.first_after(time)
         if index < len(self._times):
             return self._times[index - 1].size if index else 0
-        told = self._times[index - 1].size if index else 0
-        return told if self._content.last_change() >= time else self._content.size()
+        recorded = self._times[index - 1].size if index else 0
+        return recorded if self._content.last_change() >= time else self._content.size()
 
     def head(self, live: bool, now: float) -> float | None:
         """Return by when its next byte was there; None: there is none, or its time is not known yet."""
         while self._at >= self._mark.size:
-            following = self._following(live, now)
+            following = self._next_mark(live, now)
             if following is None:
                 return None
             self._mark = following
@@ -78,7 +75,7 @@ class Track:
     def take(self, until: float, live: bool, now: float) -> bytes:
         """Return whole lines of the content up to the time `until`, within the next chunk. May be empty."""
         while self._mark.size - self._at < LONGEST:
-            following = self._following(live, now, until)
+            following = self._next_mark(live, now, until)
             if following is None:
                 break
             self._mark = max(self._mark, following, key=lambda mark: mark.size)
@@ -86,7 +83,7 @@ class Track:
         if not data:  # the file was truncated: there is nothing more to read
             self._at = self._mark.size
         self._at += len(data)
-        return self._lines(data)
+        return self._split_lines(data)
 
     def rest(self) -> bytes:
         rest, self._line = self._line, b""
@@ -110,7 +107,7 @@ class Track:
             yield when, start, count + int(at == end and not data.endswith(b"\n"))
             at = start
 
-    def _following(self, live: bool, now: float, until: float = float("inf")) -> Mark | None:
+    def _next_mark(self, live: bool, now: float, until: float = float("inf")) -> Mark | None:
         """Return the next record, if it is not later than `until`."""
         if self._index < len(self._times):
             found = self._times[self._index]
@@ -119,12 +116,12 @@ class Track:
             self._index += 1
             return found
         size, changed = self._content.size(), self._content.last_change()
-        if size <= self._mark.size or (live and now - changed < _UNTOLD):
+        if size <= self._mark.size or (live and now - changed < _UNRECORDED):
             return None
         found = Mark(max(changed, self._mark.time), size)
         return found if found.time <= until else None
 
-    def _lines(self, data: bytes) -> bytes:
+    def _split_lines(self, data: bytes) -> bytes:
         data = self._line + data
         pieces = []
         end = data.find(b"\n")
@@ -141,7 +138,7 @@ class Track:
         return start + before.rfind(b"\n") + 1 if b"\n" in before or not start else offset
 
 
-def open_track(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
+def open_track(documents: Documents, blobs: FileBlobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
     """Open the log; None if there is none. Raises Unavailable."""
     place = job.replica(replica)
     with ExitStack() as closing:
@@ -154,18 +151,20 @@ def open_track(documents: Documents, blobs: Blobs, job: JobPlace, replica: str, 
             return Track(_Growing(log), Times(times), closing.pop_all())
         except FileNotFoundError:
             pass
-    kept = log_segments.read(documents, log_segments.name_of(job.uid, replica, attempt))
-    if kept is None:
+    stored = log_segments.read(documents, log_segments.name_of(job.uid, replica, attempt))
+    if stored is None:
         return None
     with ExitStack() as closing:
         handle = None
-        if kept.times:
+        if stored.times:
             with suppress(NotFound, FileNotFoundError):
-                handle = closing.enter_context(blobs.path(kept.times).open("rb", buffering=0)).fileno()
-        return Track(_Put(kept, blobs, Times(handle)), Times(handle), closing.pop_all())
+                handle = closing.enter_context(blobs.path(stored.times).open("rb", buffering=0)).fileno()
+        return Track(_Stored(stored, blobs, Times(handle)), Times(handle), closing.pop_all())
 
 
 class _Growing:
+    """A log in a file."""
+
     def __init__(self, handle: int) -> None:
         self._handle = handle
 
@@ -179,14 +178,16 @@ class _Growing:
         return os.pread(self._handle, size, offset)
 
 
-class _Put:
-    def __init__(self, kept: StoredLog, blobs: Blobs, times: Times) -> None:
-        self._kept = kept
+class _Stored:
+    """A log in blobs."""
+
+    def __init__(self, stored: StoredLog, blobs: FileBlobs, times: Times) -> None:
+        self._log = stored
         self._blobs = blobs
         self._times = times
 
     def size(self) -> int:
-        return self._kept.size
+        return self._log.size
 
     def last_change(self) -> float:
         """Return when its last byte was there, as far as known."""
@@ -195,7 +196,7 @@ class _Put:
     def read(self, offset: int, size: int) -> bytes:
         """Read bytes. Raises NotFound for a segment that is gone; Unavailable."""
         data = b""
-        for segment in self._kept.segments:
+        for segment in self._log.segments:
             if size > len(data) and offset < segment.size:
                 with self._blobs.path(segment.digest).open("rb", buffering=0) as file:
                     data += os.pread(file.fileno(), size - len(data), max(offset, 0))

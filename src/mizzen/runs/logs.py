@@ -11,14 +11,17 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterator
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from mizzen.blobs.fs.cancellable_thread import in_thread
 from mizzen.errors import Unavailable
 from mizzen.runs import log_segments
-from mizzen.runs.checkpoints import Documents
-from mizzen.runs.log_segments import Blobs
 from mizzen.runs.log_track import Track, open_track
 from mizzen.runs.paths import JobPlace
+
+if TYPE_CHECKING:
+    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.file_store import FileBlobs
 
 BLOCK = 1 << 18
 """Approximate bytes of one block."""
@@ -31,7 +34,7 @@ _ASK_EVERY = 25
 
 async def lines(
     documents: Documents,
-    blobs: Blobs,
+    blobs: FileBlobs,
     job: JobPlace,
     *,
     replicas: Collection[str] | None = None,
@@ -52,13 +55,13 @@ async def lines(
     )
     try:
         while True:
-            going_on = follow()  # checked before reading, so that output up to the end is read, too
-            await in_thread(lambda _, live: reading.look(live=live), going_on)
-            while block := await in_thread(lambda _, live: reading.more(live=live), going_on):
+            live = follow()  # checked before reading, so that output up to the end is read, too
+            await in_thread(lambda _, live: reading.look(live=live), live)
+            while block := await in_thread(lambda _, live: reading.more(live=live), live):
                 if places is not None:
                     places.update(reading.places())
                 yield block
-            if not going_on:
+            if not live:
                 return
             await asyncio.sleep(_LOOK_EVERY)
     finally:
@@ -66,12 +69,12 @@ async def lines(
 
 
 class Reading:
-    """The same for threads. Blocking."""
+    """The same for blocking code."""
 
     def __init__(
         self,
         documents: Documents,
-        blobs: Blobs,
+        blobs: FileBlobs,
         job: JobPlace,
         *,
         replicas: Collection[str] | None = None,
@@ -84,13 +87,13 @@ class Reading:
         self._job = job
         self._wanted = replicas
         self._since = since
-        self._threads: dict[str, _Thread] = {}
+        self._logs: dict[str, _ReplicaLog] = {}
         self._looks = 0
         self._skip = 0
         """Surplus lines that were counted but not requested."""
         self._look(at=places or {})
         if tail is not None and not places:
-            self._skip = _to_last(list(self._threads.values()), tail)
+            self._skip = _to_last(list(self._logs.values()), tail)
 
     def look(self, *, live: bool) -> None:
         """Look for new replicas and attempts."""
@@ -101,30 +104,28 @@ class Reading:
         """Return the next lines; empty if there are none for now. `live`: more will come, so lines wait for their
         order."""
         now = time.time()
-        until = now - SETTLED if live and len(self._threads) > 1 else float("inf")
+        until = now - SETTLED if live and len(self._logs) > 1 else float("inf")
         block = bytearray()
         while len(block) < BLOCK:
-            heads = sorted(
-                (head, thread.name) for thread in self._threads.values() if (head := thread.head(live, now)) is not None
-            )
+            heads = sorted((head, log.name) for log in self._logs.values() if (head := log.head(live, now)) is not None)
             if not heads or heads[0][0] > until:
                 break
             name, bound = heads[0][1], until
             if len(heads) > 1:  # at equal times, names decide the order, also when read from the end
                 when, other = heads[1]
                 bound = min(until, when if name < other else math.nextafter(when, -math.inf))
-            block += self._without_skipped(self._threads[name].take(bound, live, now))
+            block += self._without_skipped(self._logs[name].take(bound, live, now))
         if not block and not live:
-            for thread in self._threads.values():
-                block += self._without_skipped(thread.rest())
+            for log in self._logs.values():
+                block += self._without_skipped(log.rest())
         return bytes(block)
 
     def places(self) -> dict[str, str]:
-        return {name: thread.place() for name, thread in self._threads.items()}
+        return {name: log.place() for name, log in self._logs.items()}
 
     def close(self) -> None:
-        for thread in self._threads.values():
-            thread.close()
+        for log in self._logs.values():
+            log.close()
 
     def _look(self, *, at: dict[str, str] | None = None, documents: bool = True) -> None:
         found: set[tuple[str, int]] = set()
@@ -137,9 +138,9 @@ class Reading:
         for name, attempt in sorted(found):
             if self._wanted is not None and name not in self._wanted:
                 continue
-            if name not in self._threads:
-                self._threads[name] = _Thread(name, self._open, self._since, (at or {}).get(name, ""))
-            self._threads[name].know(attempt)
+            if name not in self._logs:
+                self._logs[name] = _ReplicaLog(name, self._open, self._since, (at or {}).get(name, ""))
+            self._logs[name].add_attempt(attempt)
 
     def _open(self, replica: str, attempt: int) -> Track | None:
         return open_track(self._documents, self._blobs, self._job, replica, attempt)
@@ -152,7 +153,7 @@ class Reading:
         return block[start:] if start else block
 
 
-class _Thread:
+class _ReplicaLog:
     """One replica: its attempts, one after the other."""
 
     def __init__(self, name: str, open_: Callable[[str, int], Track | None], since: float | None, at: str) -> None:
@@ -170,7 +171,7 @@ class _Thread:
         self._left = b""
         """A last line without an end, of an attempt that another one followed."""
 
-    def know(self, attempt: int) -> None:
+    def add_attempt(self, attempt: int) -> None:
         if attempt not in self._known:
             self._known.add(attempt)
             if self._begin is None or attempt >= self._begin[0]:
@@ -227,7 +228,7 @@ class _Thread:
         return attempt, size
 
     def place(self) -> str:
-        return f"{self._attempt}:{self._track.given}" if self._track is not None else ""
+        return f"{self._attempt}:{self._track.position}" if self._track is not None else ""
 
     def close(self) -> None:
         if self._track is not None:
@@ -258,10 +259,10 @@ class _Thread:
         return self._prefix + block[:-1].replace(b"\n", b"\n" + self._prefix) + b"\n"
 
 
-def _to_last(threads: list[_Thread], count: int) -> int:
+def _to_last(logs: list[_ReplicaLog], count: int) -> int:
     """Make all of them begin where the last `count` lines of all do; return the number of surplus lines."""
-    begins = {thread.name: thread.end() for thread in threads}
-    pieces = {thread.name: thread.backwards() for thread in threads}
+    begins = {log.name: log.end() for log in logs}
+    pieces = {log.name: log.backwards() for log in logs}
     heads = {name: piece for name, found in pieces.items() if (piece := next(found, None)) is not None}
     counted = 0
     while heads and counted < count:
@@ -272,6 +273,6 @@ def _to_last(threads: list[_Thread], count: int) -> int:
         following = next(pieces[name], None)
         if following is not None:
             heads[name] = following
-    for thread in threads:
-        thread.begin(*begins[thread.name])
+    for log in logs:
+        log.begin(*begins[log.name])
     return max(0, counted - count)

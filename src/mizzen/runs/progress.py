@@ -26,7 +26,7 @@ MOST_HISTORY = 4 << 20
 def read(place: ReplicaPlace) -> Progress | None:
     """Return the last report; None if there is no valid one."""
     try:
-        content, written = safe_read.small(place.progress, MOST_BYTES)
+        content, written = safe_read.read_small(place.progress, MOST_BYTES)
         data = json.loads(content)
     except (OSError, ValueError, RecursionError):
         return None
@@ -37,24 +37,32 @@ def parse(data: Mapping[str, Any], written: float) -> Progress:
     """`written`: the time for a report without one."""
     message, time = data.get("message"), _number(data.get("time"))
     return Progress(
-        step=count(data.get("step")),
-        total=count(data.get("total")),
-        metrics=numbers(data.get("metrics")),
+        step=as_step(data.get("step")),
+        total=as_step(data.get("total")),
+        metrics=as_metrics(data.get("metrics")),
         message=message[:LONGEST_MESSAGE] if isinstance(message, str) else "",
         time=written if time is None else time,
     )
 
 
-def numbers(given: Any) -> dict[str, float]:
+def as_metrics(metrics: Any) -> dict[str, float]:
     """Return the metrics that are numbers, up to a limit."""
-    pairs = list(given.items())[:MOST_METRICS] if isinstance(given, dict) else []
+    pairs = list(metrics.items())[:MOST_METRICS] if isinstance(metrics, dict) else []
     return {str(name)[:LONGEST_NAME]: number for name, value in pairs if (number := _number(value)) is not None}
 
 
-def count(value: Any) -> int | None:
+def as_step(value: Any) -> int | None:
     """Return a valid step, or None."""
     number = _number(value)
     return int(number) if number is not None and abs(number) < 2**63 else None
+
+
+def as_float(value: Any) -> float | None:
+    """Return a number, which may not be finite, as a float; None for any other value."""
+    try:
+        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    except OverflowError:
+        return None
 
 
 def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | None:
@@ -62,17 +70,17 @@ def eta(place: ReplicaPlace, now: Progress, started: float | None) -> float | No
     counting, according to its history; else since `started`. None if unknown."""
     if now.step is None or now.total is None or now.total <= now.step:
         return None
-    step, time = _beginning(place.past_progress, now) or (0, started)
+    step, time = _find_beginning(place.past_progress, now) or (0, started)
     if time is None or now.step <= step or now.time <= time:
         return None
     return (now.total - now.step) * (now.time - time) / (now.step - step)
 
 
-def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
+def _find_beginning(past: Path, now: Progress) -> tuple[int, float] | None:
     """Return step and time of the first report after which steps only grew: a restarted job repeats some of them."""
     found: tuple[int, float] | None = None
     last = -1
-    for line in _lines(past):
+    for line in _read_lines(past):
         try:
             report = parse(json.loads(line), 0.0)
         except (ValueError, AttributeError, RecursionError):
@@ -85,7 +93,7 @@ def _beginning(past: Path, now: Progress) -> tuple[int, float] | None:
     return found if found is not None and found[0] < (now.step or 0) else None
 
 
-def _lines(path: Path) -> list[bytes]:
+def _read_lines(path: Path) -> list[bytes]:
     try:
         with safe_read.open_regular_file(path) as file:
             size = file.seek(0, 2)
@@ -96,10 +104,5 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    number = as_float(value)
+    return number if number is not None and math.isfinite(number) else None

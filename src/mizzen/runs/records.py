@@ -26,7 +26,19 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class JsonRecord:
+    """The base of what is stored as JSON. Subclasses whose fields are not plain data read them in `from_json`."""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        return cls(**data)
+
+
+@dataclass(frozen=True, slots=True)
+class Task(JsonRecord):
     """One attempt of one replica: everything its runner needs to know. Secrets are in the runner's environment."""
 
     namespace: str
@@ -76,9 +88,6 @@ class Task:
     def several(self) -> bool:
         return sum(map(len, self.cluster.values())) > 1
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         listed = {
@@ -91,7 +100,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Report(JsonRecord):
     """The present activity of a runner."""
 
     attempt: int
@@ -105,23 +114,16 @@ class Report:
     checkpoints: int = 0
     """Number of checkpoints stored so far by this runner."""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**data)
-
 
 @dataclass(frozen=True, slots=True)
-class Exit:
-    """How an attempt ended by itself: authoritative, whatever the watched process reports."""
+class Exit(JsonRecord):
+    """How an attempt ended by itself: authoritative, also if the watched process reports something else."""
 
     attempt: int
     code: int
     """The command's exit code; 128 + s if killed by signal s. 1 if the command never ran."""
     reason: str = ""
-    """Empty: the command ended, and `code` says how. Else one of `EXIT_REASONS`."""
+    """Empty: the command ended, and `code` says how. Else a reason of `kinds.schema.conditions`."""
     message: str = ""
     """Mizzen's own explanation and advice. Everyone who may read the job may read it."""
     started: float | None = None
@@ -132,24 +134,12 @@ class Exit:
     last_lines: str = ""
     """The last output of a command that failed. Only for users who may read the job's log."""
 
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        return cls(**data)
-
-
-EXIT_REASONS: Mapping[str, str] = {
-    "CodeUnavailable": "The version's files cannot be had.",
-    "DatasetUnavailable": "The dataset cannot be had, or is not what its digest says.",
-    "CommandNotFound": "The command is not there, or cannot be started.",
-    "NoRoom": "The disk is full.",
-    "OutOfMemory": "The command was ended for want of memory.",
-    "StorageUnavailable": "What the command saved could not be kept: the store of blobs did not answer.",
+LOST_MESSAGES: Mapping[str, str] = {
     "Interrupted": "The machine or all of its processes went down while the command ran.",
     "RunnerLost": "The process that watched the command was killed, and the command with it.",
 }
+"""The messages of attempts without an end of their own, by reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +178,7 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 def read(path: Path) -> dict[str, Any] | None:
     """Return the record; None if absent or invalid: the user's code may have written anything there."""
     try:
-        data = json.loads(safe_read.small(path, MOST_BYTES)[0])
+        data = json.loads(safe_read.read_small(path, MOST_BYTES)[0])
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -17,11 +17,11 @@ def open_regular_file(path: Path) -> io.FileIO:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise NoFile(f"{path} is no file")
+        raise NoFile(f"{path} is not a regular file")
     return open(handle, "rb", buffering=0)
 
 
-def small(path: Path, most: int) -> tuple[bytes, float]:
+def read_small(path: Path, most: int) -> tuple[bytes, float]:
     """Return the content, and when it was written. Raises OSError; ValueError if there are more than `most` bytes."""
     with open_regular_file(path) as file:
         found = os.fstat(file.fileno())

@@ -1,4 +1,4 @@
-"""Batching: many requests, few calls of the model, and each request gets exactly its own rows or its own error.
+"""Batching: few calls of the model answer many requests, and each request gets exactly its own rows or its own error.
 
 Requests of one form are decoded together. If the model works row by row (`batch`), one call answers them. A request
 that cannot be decoded fails alone. If a shared call raises, each of its requests is retried alone, so one bad input
@@ -66,8 +66,8 @@ def answer(
     """
     began = clock()
     batch = _Batch(model, requests, callers or Callers(), clock, running or Running())
-    for (wanted, style, *_), places in batch.groups().items():
-        batch.answer_group(RequestedOutputs(wanted, style), places, max_rows)
+    for (names, style, *_), places in batch.group_requests().items():
+        batch.answer_group(RequestedOutputs(names, style), places, max_rows)
     now = clock()
     before = (batch.called_at or now) - began
     return Answers(
@@ -112,7 +112,7 @@ class _Batch:
         self.called_at: float | None = None
         """When the model was first called."""
 
-    def groups(self) -> dict[inputs.Form, list[int]]:
+    def group_requests(self) -> dict[inputs.Form, list[int]]:
         """Return the indexes of requests that can be answered together. Malformed requests are answered here."""
         found: dict[inputs.Form, list[int]] = {}
         merge = self._model.batch
@@ -136,7 +136,7 @@ class _Batch:
                 form, rows = inputs.form_of(self._requests[place], merge=merge)
                 together = found.setdefault(form, [])
             except (TypeError, ValueError) as error:
-                self.results[place] = _bad(str(error))
+                self.results[place] = _bad_input(str(error))
                 continue
             self._rows[place] = rows
             together.append(place)
@@ -146,17 +146,17 @@ class _Batch:
 
     def answer_group(self, wish: RequestedOutputs, places: list[int], max_rows: int) -> None:
         """Answer requests of one form: either all fit the signature, or none does."""
-        if self._fault(self._requests[places[0]]):
+        if self._find_fault(self._requests[places[0]]):
             for place in places:
-                self.results[place] = _bad(self._fault(self._requests[place]) or "does not fit the model")
+                self.results[place] = _bad_input(self._find_fault(self._requests[place]) or "does not fit the model")
         elif not self._model.batch:
             for place in places:
                 self._answer_alone(wish, place)
         else:
-            for chunk in _chunks(places, self._rows, max_rows):
+            for chunk in _split_chunks(places, self._rows, max_rows):
                 self._answer_chunk(wish, chunk)
 
-    def _fault(self, request: Any) -> str | None:
+    def _find_fault(self, request: Any) -> str | None:
         model = self._model
         if not model.strict:
             return None
@@ -179,7 +179,7 @@ class _Batch:
                 try:
                     decoded[place] = inputs.decode(self._requests[place], self._targets, self._model.refuses)
                 except ValueError as error:
-                    self.results[place] = _bad(str(error))
+                    self.results[place] = _bad_input(str(error))
             if not decoded:
                 return
             places, arrays = list(decoded), inputs.concatenate(list(decoded.values()))
@@ -190,7 +190,7 @@ class _Batch:
         try:
             given = self._call(arrays, wish.outputs, places)
         except _Unknown as error:
-            self._set(places, [_bad(str(error))] * len(places))
+            self._set(places, [_bad_input(str(error))] * len(places))
             return
         except _Raised:
             pass  # each is retried alone, and its own error is reported
@@ -200,7 +200,7 @@ class _Batch:
                 self._answer_alone(wish, place)
             return
         rows = [self._rows[place] for place in places]
-        fault = _rows_fault(given, sum(rows))
+        fault = _find_rows_fault(given, sum(rows))
         if fault:
             log.error("%s (%s)", fault, self._callers.describe(places))
             self._set(places, [_failure(fault)] * len(places))
@@ -215,23 +215,23 @@ class _Batch:
             arrays = inputs.decode(self._requests[place], self._targets, self._model.refuses)
             given = self._call(arrays, wish.outputs, [place])
         except (ValueError, _Unknown) as error:
-            self.results[place] = _bad(str(error))
+            self.results[place] = _bad_input(str(error))
             return
         except _Raised as raised:
             cause = raised.__cause__
             if isinstance(cause, BadInput):
-                self.results[place] = _bad(str(cause))
+                self.results[place] = _bad_input(str(cause))
                 return
             odd = inputs.not_finite(self._requests[place]) if isinstance(cause, ValueError) else None
             if odd is not None and cause is not None:
-                self.results[place] = _bad(
-                    f"input '{odd}' holds NaN or Infinity, and the model says {describe_error(cause)}"
+                self.results[place] = _bad_input(
+                    f"input '{odd}' holds NaN or Infinity, and the model raised {describe_error(cause)}"
                 )
                 return
             log.exception("the model raised (%s)", self._callers.describe([place]), exc_info=cause)
             self.results[place] = _failure(describe_error(cause) if cause else "")
             return
-        fault = _rows_fault(given, self._rows[place]) if self._model.batch else None
+        fault = _find_rows_fault(given, self._rows[place]) if self._model.batch else None
         self.results[place] = _failure(fault) if fault else _encode(given, wish.style)
 
     def _set(self, places: list[int], results: list[Result]) -> None:
@@ -269,7 +269,7 @@ class _Unknown(Exception):
     """The model does not have this output."""
 
 
-def _chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[int]]:
+def _split_chunks(places: list[int], rows: list[int], max_rows: int) -> Iterator[list[int]]:
     chunk: list[int] = []
     total = 0
     for place in places:
@@ -297,14 +297,15 @@ def _encode(given: Mapping[str, Array], style: outputs.Style) -> Result:
         return _failure(str(error))
 
 
-def _rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
+def _find_rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
     for name, array in given.items():
         if array.ndim == 0 or len(array) != rows:
-            return f"the model must give one row per row: output '{name}' has shape {list(array.shape)} for {rows} rows"
+            shape = list(array.shape)
+            return f"the model must return one row per input row: output '{name}' has shape {shape} for {rows} rows"
     return None
 
 
-def _bad(message: str) -> Result:
+def _bad_input(message: str) -> Result:
     return framing.BAD_INPUT, message[:_MAX_MESSAGE].encode(errors="replace")
 
 

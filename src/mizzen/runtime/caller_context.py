@@ -30,11 +30,11 @@ class Caller(NamedTuple):
 class Callers:
     """The callers of one or more INFER frames, by their index in the merged batch."""
 
-    __slots__ = ("_ids", "_told", "_traces")
+    __slots__ = ("_frames", "_ids", "_traces")
 
-    def __init__(self, told: Iterable[tuple[int, Mapping[str, Any]]] = ()) -> None:
-        """`told`: for each frame, the number of its requests, and the trailer with the callers' ids and traces."""
-        self._told = tuple(told)
+    def __init__(self, frames: Iterable[tuple[int, Mapping[str, Any]]] = ()) -> None:
+        """`frames`: for each frame, the number of its requests, and the trailer with the callers' ids and traces."""
+        self._frames = tuple(frames)
         self._ids: dict[int, str] | None = None
         self._traces: dict[int, tuple[str, str]] = {}
 
@@ -55,11 +55,11 @@ class Callers:
         if self._ids is None:
             self._ids = {}
             start = 0
-            for count, told in self._told:
-                ids = told.get("ids", b"").decode("ascii", "backslashreplace").split("\n")
+            for count, trailer in self._frames:
+                ids = trailer.get("ids", b"").decode("ascii", "backslashreplace").split("\n")
                 if len(ids) == count:
                     self._ids.update(enumerate(ids, start))
-                for place, parent, state in told.get("traces", ()):
+                for place, parent, state in trailer.get("traces", ()):
                     self._traces[start + place] = str(parent), str(state)
                 start += count
         return self._ids

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
@@ -31,9 +30,9 @@ def apply(model: LoadedModel, inputs: tuple[TensorSpec, ...], outputs: tuple[Ten
     """Return the model with this signature. Raises LoadError, which names both sides, if they do not match."""
     if not inputs and not outputs:
         return model
-    taken = _inputs(model, inputs) if inputs else model.inputs
-    given = _outputs(model, outputs) if outputs else model.outputs
-    return DeclaredModel(model, taken, given, tuple(spec.name for spec in outputs), model.strict or bool(inputs))
+    merged = _merge_inputs(model, inputs) if inputs else model.inputs
+    returned = _merge_outputs(model, outputs) if outputs else model.outputs
+    return DeclaredModel(model, merged, returned, tuple(spec.name for spec in outputs), model.strict or bool(inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,28 +67,28 @@ class DeclaredModel:
             return given
         for name in wanted:
             if name not in given:
-                raise KeyError(f"spec.outputs declares '{name}', and the model gives {', '.join(given) or 'nothing'}")
+                raise KeyError(f"spec.outputs declares '{name}', but the model returns {', '.join(given) or 'nothing'}")
         return {name: given[name] for name in wanted}
 
     def close(self) -> None:
         self.model.close()
 
 
-def _inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def _merge_inputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     if model.batch:
         for spec in declared:
             if not spec.shape:
-                raise LoadError(f"spec.inputs: '{spec.name}' has no dimension that counts rows")
+                raise LoadError(f"spec.inputs: '{spec.name}' needs a first dimension, which counts rows")
     if not model.inputs:
         return tuple(_open(spec) for spec in declared) if model.batch else declared
     own = {spec.name: spec for spec in model.inputs}
-    said = {spec.name: spec for spec in declared}
-    if own.keys() != said.keys() or not all(_fits(said[name], own[name], model.batch) for name in own):
-        raise LoadError(f"spec.inputs says {_join_specs(declared)}, and the model takes {_join_specs(model.inputs)}")
+    theirs = {spec.name: spec for spec in declared}
+    if own.keys() != theirs.keys() or not all(_fits(theirs[name], own[name], model.batch) for name in own):
+        raise LoadError(f"spec.inputs says {_join_specs(declared)}, but the model takes {_join_specs(model.inputs)}")
     return tuple(_narrow(own[spec.name], spec, rows=model.batch) for spec in declared)
 
 
-def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
+def _merge_outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[TensorSpec, ...]:
     if not model.outputs:
         return declared
     own = {spec.name: spec for spec in model.outputs}
@@ -97,29 +96,29 @@ def _outputs(model: LoadedModel, declared: tuple[TensorSpec, ...]) -> tuple[Tens
         mine = own.get(spec.name)
         if mine is None or mine.datatype != spec.datatype or not _shapes_fit(spec, mine, model.batch):
             raise LoadError(
-                f"spec.outputs says {_join_specs(declared)}, and the model gives {_join_specs(model.outputs)}"
+                f"spec.outputs says {_join_specs(declared)}, but the model returns {_join_specs(model.outputs)}"
             )
     first = tuple(_narrow(own[spec.name], spec, rows=model.batch) for spec in declared)
     # The others can still be requested.
     return (*first, *(spec for name, spec in own.items() if name not in {one.name for one in declared}))
 
 
-def _fits(said: TensorSpec, own: TensorSpec, rows: bool) -> bool:
-    kind, target = tensors.DATATYPES[said.datatype], tensors.DATATYPES[own.datatype]
-    return (kind is target or tensors.widens(kind, target)) and _shapes_fit(said, own, rows)
+def _fits(declared: TensorSpec, own: TensorSpec, rows: bool) -> bool:
+    kind, target = tensors.DATATYPES[declared.datatype], tensors.DATATYPES[own.datatype]
+    return (kind is target or tensors.widens(kind, target)) and _shapes_fit(declared, own, rows)
 
 
-def _shapes_fit(said: TensorSpec, own: TensorSpec, rows: bool) -> bool:
-    if len(said.shape) != len(own.shape):
+def _shapes_fit(declared: TensorSpec, own: TensorSpec, rows: bool) -> bool:
+    if len(declared.shape) != len(own.shape):
         return False
-    pairs = list(zip(said.shape, own.shape, strict=True))
+    pairs = list(zip(declared.shape, own.shape, strict=True))
     return all(-1 in pair or pair[0] == pair[1] for pair in (pairs[1:] if rows else pairs))
 
 
-def _narrow(own: TensorSpec, said: TensorSpec, *, rows: bool) -> TensorSpec:
+def _narrow(own: TensorSpec, declared: TensorSpec, *, rows: bool) -> TensorSpec:
     """Combine the sizes that either side knows. The first stays open for a model that batches: requests share its
     calls."""
-    sizes = tuple(mine if mine != -1 else other for mine, other in zip(own.shape, said.shape, strict=True))
+    sizes = tuple(mine if mine != -1 else other for mine, other in zip(own.shape, declared.shape, strict=True))
     return _open(replace(own, shape=sizes)) if rows else replace(own, shape=sizes)
 
 
@@ -128,8 +127,4 @@ def _open(spec: TensorSpec) -> TensorSpec:
 
 
 def _join_specs(specs: Iterable[TensorSpec]) -> str:
-    return ", ".join(f"'{spec.name}' {spec.datatype} {_sizes(spec.shape)}" for spec in specs)
-
-
-def _sizes(shape: tuple[int, ...]) -> Any:
-    return list(shape)
+    return ", ".join(f"'{spec.name}' {spec.datatype} {list(spec.shape)}" for spec in specs)

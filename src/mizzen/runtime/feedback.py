@@ -14,15 +14,15 @@ from mizzen.runtime.limits.watchdog import Running
 log = logging.getLogger("mizzen.runtime")
 
 
-def tell(model: LoadedModel, told: Mapping[str, Any], running: Running) -> None:
+def deliver(model: LoadedModel, body: Mapping[str, Any], running: Running) -> None:
     """Pass the body of a FEEDBACK frame to the model. Never raises because of the model."""
-    heed = registry.feedback_hook(model)
-    if heed is None:
+    hook = registry.feedback_hook(model)
+    if hook is None:
         return
     running.since = time.monotonic()
     try:
-        heed(told)
+        hook(body)
     except BaseException:
-        log.exception("feedback for request %s", told.get("id", "unknown"))
+        log.exception("feedback for request %s", body.get("id", "unknown"))
     finally:
         running.since = None

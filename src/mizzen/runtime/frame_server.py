@@ -25,11 +25,11 @@ from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.limits.watchdog import Watchdog
 from mizzen.runtime.reload import Reload, Reloader
-from mizzen.runtime.sockets import Connection, Listener, Terminated
+from mizzen.runtime.sockets import PeerConnection, Terminated, UnixListener
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before its connection is closed."""
-MOST_HEARD = 1024
+MAX_FEEDBACK = 1024
 """Maximum number of queued feedback entries; beyond it, the oldest is dropped."""
 
 log = logging.getLogger("mizzen.runtime")
@@ -54,28 +54,32 @@ def serve(
         finally:
             terminated.arm()  # the model's code may have replaced the TERM handler
 
-    def heed(model: LoadedModel, told: Mapping[str, Any]) -> None:
+    def deliver(model: LoadedModel, body: Mapping[str, Any]) -> None:
         try:
-            feedback.tell(model, told, watchdog.running)
+            feedback.deliver(model, body, watchdog.running)
         finally:
             terminated.arm()
 
     watchdog.start()
-    with Terminated() as terminated, Listener(path) as listener, Reloader(load, batching.describe_error) as reloader:
+    with (
+        Terminated() as terminated,
+        UnixListener(path) as listener,
+        Reloader(load, batching.describe_error) as reloader,
+    ):
         log.info("ready: pid %d listens on %s", os.getpid(), path)
-        return FrameServer(answer, model, listener, terminated, reloader, heed=heed, files=files).run()
+        return FrameServer(answer, model, listener, terminated, reloader, deliver=deliver, files=files).run()
 
 
 class _Work(NamedTuple):
     """One INFER frame."""
 
-    connection: Connection
+    connection: PeerConnection
     id: int
     requests: list[Any]
     size: int
     """Bytes."""
-    told: dict[str, Any]
-    """The frame's trailer about the callers of the requests."""
+    trailer: dict[str, Any]
+    """The frame's trailer, about the callers of the requests."""
 
 
 class FrameServer:
@@ -83,16 +87,16 @@ class FrameServer:
         self,
         answer: Callable[[LoadedModel, list[Any], Callers], batching.Answers],
         model: LoadedModel,
-        listener: Listener,
+        listener: UnixListener,
         terminated: Terminated,
         reloader: Reloader,
         *,
-        heed: Callable[[LoadedModel, Mapping[str, Any]], None],
+        deliver: Callable[[LoadedModel, Mapping[str, Any]], None],
         files: str = "",
     ) -> None:
         self._answer = answer
-        self._heed = heed
-        self._heard: deque[tuple[LoadedModel, Mapping[str, Any]]] = deque(maxlen=MOST_HEARD)
+        self._deliver_feedback = deliver
+        self._feedback: deque[tuple[LoadedModel, Mapping[str, Any]]] = deque(maxlen=MAX_FEEDBACK)
         """Feedback that was not yet passed to the models."""
         self._model = model
         """The model for new connections."""
@@ -102,7 +106,7 @@ class FrameServer:
         self._listener = listener
         self._terminated = terminated
         self._reloader = reloader
-        self._connections: set[Connection] = set()
+        self._connections: set[PeerConnection] = set()
         self._draining = False
         self._selector = selectors.DefaultSelector()
 
@@ -118,12 +122,12 @@ class FrameServer:
     def _turn(self) -> None:
         work: list[_Work] = []
         drain = False
-        for key, events in self._selector.select(0 if self._heard else None):
-            connection: Connection | None = key.data
+        for key, events in self._selector.select(0 if self._feedback else None):
+            connection: PeerConnection | None = key.data
             if key.fileobj is self._listener.socket:
                 self._accept()
             elif key.fileobj is self._reloader.socket:
-                self._take_new()
+                self._take_outcome()
             elif connection is None:
                 drain = self._terminated.has_arrived()
             else:
@@ -138,8 +142,8 @@ class FrameServer:
                 self._reply_small_first([one for one in work if one.connection.model is model])
         elif work:
             self._reply_small_first(work)
-        if self._heard:  # one at a time: waiting requests come first
-            self._heed(*self._heard.popleft())
+        if self._feedback:  # one at a time: waiting requests come first
+            self._deliver_feedback(*self._feedback.popleft())
 
     def _reply_small_first(self, work: list[_Work]) -> None:
         if len(work) > 1 and any(one.size > framing.LARGE for one in work):
@@ -159,19 +163,19 @@ class FrameServer:
             except (BlockingIOError, ConnectionAbortedError):
                 return
             peer.setblocking(False)
-            connection = Connection(peer, self._model)
+            connection = PeerConnection(peer, self._model)
             self._connections.add(connection)
             self._selector.register(peer, selectors.EVENT_READ, connection)
-            self._send(connection, self._hello_frame(0))
+            self._send(connection, self._encode_hello(0))
 
-    def _receive(self, connection: Connection) -> list[_Work]:
+    def _receive(self, connection: PeerConnection) -> list[_Work]:
         """Return the work this peer sent; none if the connection was closed because of invalid frames."""
         try:
             received, ended = connection.receive()
             work = [
-                _work(connection, frame)
+                _parse_work(connection, frame)
                 for frame in received
-                if not self._reloads(connection, frame) and not self._hears(connection, frame)
+                if not self._begin_reload(connection, frame) and not self._queue_feedback(connection, frame)
             ]
         except (ValueError, framing.FrameError) as error:
             log.warning("closed a connection: %s", error)
@@ -183,59 +187,59 @@ class FrameServer:
 
     def _reply(self, work: list[_Work]) -> None:
         merged = [request for one in work for request in one.requests] if len(work) > 1 else work[0].requests
-        callers = Callers([(len(one.requests), one.told) for one in work])
+        callers = Callers([(len(one.requests), one.trailer) for one in work])
         results, service_us, before_us, after_us = self._answer(work[0].connection.model, merged, callers)
         times = before_us, after_us, len(merged)
         at = 0
         for one in work:
             end = at + len(one.requests)
             if one.connection in self._connections:
-                timed = times if "timed" in one.told else ()
+                timed = times if "timed" in one.trailer else ()
                 self._send(
-                    one.connection, _reply_frame(one.id, service_us, results[at:end], one.connection.version, timed)
+                    one.connection, _encode_reply(one.id, service_us, results[at:end], one.connection.version, timed)
                 )
             at = end
 
-    def _reloads(self, connection: Connection, frame: framing.ReceivedFrame) -> bool:
+    def _begin_reload(self, connection: PeerConnection, frame: framing.ReceivedFrame) -> bool:
         """If the frame is a RELOAD, start it and return True."""
         if frame.type != framing.RELOAD:
             return False
         wish = Reload.of(msgpack.unpack(frame.body))
         log.info("reload: %s", wish.folder)
         if wish.files and wish.files == self._files:  # the peer that asked for it before has gone
-            self._greet_anew(connection, frame.id)
+            self._send_hello(connection, frame.id)
         elif not self._reloader.begin(self._model, wish, (connection, frame.id)):
-            self._send(connection, _refusal(frame.id, "another reload is under way", connection.version))
+            self._send(connection, _encode_refusal(frame.id, "another reload is in progress", connection.version))
         return True
 
-    def _hears(self, connection: Connection, frame: framing.ReceivedFrame) -> bool:
+    def _queue_feedback(self, connection: PeerConnection, frame: framing.ReceivedFrame) -> bool:
         """If the frame is FEEDBACK, queue it for when no request waits, and return True."""
         if frame.type != framing.FEEDBACK:
             return False
-        told = msgpack.unpack(frame.body)
-        if not isinstance(told, dict):
-            raise ValueError("a FEEDBACK frame that holds no map")  # noqa: TRY004 - bad data, not a bad call
-        self._heard.append((connection.model, told))
+        body = msgpack.unpack(frame.body)
+        if not isinstance(body, dict):
+            raise ValueError("the body of a FEEDBACK frame must be a map")  # noqa: TRY004 - bad data, not a bad call
+        self._feedback.append((connection.model, body))
         return True
 
-    def _take_new(self) -> None:
+    def _take_outcome(self) -> None:
         outcome = self._reloader.take_outcome()
         asking = [(connection, id_) for connection, id_ in outcome.tokens if connection in self._connections]
         if outcome.model is None:
             log.warning("not reloaded: %s", outcome.fault)
             for connection, id_ in asking:
-                self._send(connection, _refusal(id_, outcome.fault, connection.version))
+                self._send(connection, _encode_refusal(id_, outcome.fault, connection.version))
             return
         log.info("reloaded: %s", outcome.wish.folder)
         self._model, self._files, self._outdated = outcome.model, outcome.wish.files, True
         del outcome
         for connection, id_ in asking:
-            self._greet_anew(connection, id_)
+            self._send_hello(connection, id_)
         self._forget_models()
 
-    def _greet_anew(self, connection: Connection, id_: int) -> None:
+    def _send_hello(self, connection: PeerConnection, id_: int) -> None:
         connection.model = self._model
-        self._send(connection, self._hello_frame(id_))
+        self._send(connection, self._encode_hello(id_))
 
     def _forget_models(self) -> None:
         """Drop old models once their last peer has closed."""
@@ -245,7 +249,7 @@ class FrameServer:
             gc.collect()
             gc.freeze()
 
-    def _hello_frame(self, id_: int) -> bytes:
+    def _encode_hello(self, id_: int) -> bytes:
         model = self._model
         hello = msgpack.pack({
             "state": "ready", "pid": os.getpid(), "framework": model.framework,
@@ -264,11 +268,11 @@ class FrameServer:
         for connection in tuple(self._connections):
             self._send(connection, framing.encode(framing.DRAIN, 0, version=connection.version))
 
-    def _send(self, connection: Connection, data: bytes) -> None:
+    def _send(self, connection: PeerConnection, data: bytes) -> None:
         connection.owe(data)
         self._flush(connection)
 
-    def _flush(self, connection: Connection) -> None:
+    def _flush(self, connection: PeerConnection) -> None:
         """Write what the peer accepts now; watch for when it accepts more."""
         try:
             connection.write()
@@ -285,7 +289,7 @@ class FrameServer:
             events = selectors.EVENT_READ | selectors.EVENT_WRITE if waits else selectors.EVENT_READ
             self._selector.modify(connection.socket, events, connection)
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: PeerConnection) -> None:
         self._connections.discard(connection)
         self._selector.unregister(connection.socket)
         connection.socket.close()
@@ -293,27 +297,27 @@ class FrameServer:
             self._forget_models()
 
 
-def _work(connection: Connection, frame: framing.ReceivedFrame) -> _Work:
+def _parse_work(connection: PeerConnection, frame: framing.ReceivedFrame) -> _Work:
     """Parse an INFER frame. Raises ValueError if this is not a frame a gateway may send."""
     if frame.type != framing.INFER:
-        raise ValueError(f"a frame of type {frame.type}, where only INFER is expected")
+        raise ValueError(f"unexpected frame of type {frame.type}")
     body = frame.body
     requests = large_frames.decode_requests(memoryview(body)) if len(body) > framing.LARGE else None
     if requests is None:
         requests = msgpack.unpack(body)
     if not isinstance(requests, list):
-        raise ValueError("an INFER frame that holds no list")  # noqa: TRY004 - bad data, not a bad call
-    told = requests.pop() if requests and isinstance(requests[-1], dict) else {}
-    if not isinstance(told.get("ids", b""), bytes):
-        raise ValueError("an INFER frame whose ids are no bytes")  # noqa: TRY004
-    return _Work(connection, frame.id, requests, len(frame.body), told)
+        raise ValueError("the body of an INFER frame must be a list")  # noqa: TRY004 - bad data, not a bad call
+    trailer = requests.pop() if requests and isinstance(requests[-1], dict) else {}
+    if not isinstance(trailer.get("ids", b""), bytes):
+        raise ValueError("the ids of an INFER frame must be bytes")  # noqa: TRY004
+    return _Work(connection, frame.id, requests, len(frame.body), trailer)
 
 
-def _refusal(id_: int, message: str, version: int) -> bytes:
-    return _reply_frame(id_, 0, [(framing.MODEL_FAILED, message.encode(errors="replace"))], version)
+def _encode_refusal(id_: int, message: str, version: int) -> bytes:
+    return _encode_reply(id_, 0, [(framing.MODEL_FAILED, message.encode(errors="replace"))], version)
 
 
-def _reply_frame(
+def _encode_reply(
     id_: int, service_us: int, results: list[batching.Result], version: int, times: Sequence[int] = ()
 ) -> bytes:
     body = msgpack.pack([service_us, results, *times])

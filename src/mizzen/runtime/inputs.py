@@ -37,9 +37,9 @@ def of_v1(body: Any, declared: Sequence[v1.DeclaredInput]) -> list[Any]:
 
     Raises ValueError, worded for the caller.
     """
-    given, style = v1.parse_request(body, declared)
+    parsed, style = v1.parse_request(body, declared)
     read = []
-    for name, datatype, shape, elements in given:
+    for name, datatype, shape, elements in parsed:
         try:
             array = tensors.from_elements(datatype, shape, elements)
         except ValueError as error:
@@ -77,7 +77,7 @@ def form_of(request: Any, *, merge: bool) -> tuple[Form, int]:
         raise ValueError("an input is given twice")
     wanted = tuple(outputs) if outputs else ()
     if len(set(wanted)) < len(wanted):  # a model may work once per name
-        raise ValueError("an output is asked for twice")
+        raise ValueError("an output is requested twice")
     return (wanted, style, *forms), rows
 
 
@@ -98,7 +98,7 @@ def decode(request: Any, targets: Targets, refuses: frozenset[str] = frozenset()
             arrays[name] = _convert(name, data, targets)
             continue
         if encoding not in (framing.JSON, framing.RAW):
-            raise ValueError(f"input '{name}': no encoding {encoding!r}")
+            raise ValueError(f"input '{name}': unknown encoding {encoding!r}")
         decoder = tensors.decode_raw if encoding == framing.RAW else tensors.decode_json
         try:
             array = decoder(datatype, shape, data)
@@ -145,9 +145,9 @@ def decode_joined(
 def _refuse(array: Array, refuses: frozenset[str]) -> None:
     if tensors.is_finite(array):
         return
-    found = {"NaN": np.isnan(array).any(), "Infinity": np.isinf(array).any()}
-    if words := [word for word, there in found.items() if there and word in refuses]:
-        raise ValueError(f"data holds {' and '.join(words)}, which this model does not take; {INSTEAD}")
+    present = {"NaN": np.isnan(array).any(), "Infinity": np.isinf(array).any()}
+    if words := [word for word, there in present.items() if there and word in refuses]:
+        raise ValueError(f"data holds {' and '.join(words)}, which this model does not accept; {INSTEAD}")
 
 
 def _join_bytes(requests: Sequence[Any], position: int, width: int) -> bytes | None:

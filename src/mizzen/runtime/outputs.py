@@ -24,56 +24,56 @@ _LENGTH = struct.Struct("<I")
 def encode_whole(outputs: Mapping[str, Array], style: Style = None) -> bytes:
     """Encode each whole output for one request."""
     if isinstance(style, str):
-        return _v1(outputs, style)
+        return _encode_v1(outputs, style)
     texts, data = [], []
     for name, array in outputs.items():
         try:
             if _is_raw(name, style):
                 kind, plain = tensors.as_datatype(array, text=False)
                 data.append(tensors.encode_raw(kind, plain))
-                texts.append(_raw_head(name, kind.name, plain.shape, len(data[-1])))
+                texts.append(_encode_raw_head(name, kind.name, plain.shape, len(data[-1])))
             else:
                 datatype, shape, text = tensors.encode_json(array)
-                texts.append(_head(name, datatype, shape) + text + b"}")
+                texts.append(_encode_head(name, datatype, shape) + text + b"}")
         except ValueError as error:
             raise ValueError(f"output '{name}' holds {error}") from None
-    return _payload(texts, data, style)
+    return _join_payload(texts, data, style)
 
 
 def encode_rows(outputs: Mapping[str, Array], rows: Sequence[int], style: Style = None) -> list[bytes]:
     """Encode each request's share, `rows[i]` rows for the i-th; every output has exactly sum(rows) rows."""
     if isinstance(style, str):
-        return [_v1(share, style) for share in _shares(outputs, rows)]
+        return [_encode_v1(share, style) for share in _split_shares(outputs, rows)]
     if style is None:
         columns = [_encode_column(name, array, rows) for name, array in outputs.items()]
         return [b"[" + b",".join(texts) + b"]" for texts in zip(*columns, strict=True)] or [b"[]"] * len(rows)
     texts, data = [], []
     for name, array in outputs.items():
         if _is_raw(name, style):
-            heads, parts = _raw_column(name, array, rows)
+            heads, parts = _encode_raw_column(name, array, rows)
             texts.append(heads)
             data.append(parts)
         else:
             texts.append(_encode_column(name, array, rows))
-    starts = _starts(texts) if texts else [_payload([], [], style)] * len(rows)
+    starts = _encode_starts(texts) if texts else [_join_payload([], [], style)] * len(rows)
     return [b"".join(parts) for parts in zip(starts, *data, strict=True)]
 
 
-def _shares(outputs: Mapping[str, Array], rows: Sequence[int]) -> Iterator[dict[str, Array]]:
+def _split_shares(outputs: Mapping[str, Array], rows: Sequence[int]) -> Iterator[dict[str, Array]]:
     at = 0
     for count in rows:
         yield {name: array[at : at + count] for name, array in outputs.items()}
         at += count
 
 
-def _starts(columns: list[list[bytes]]) -> list[bytes]:
+def _encode_starts(columns: list[list[bytes]]) -> list[bytes]:
     """Return the header before the raw data, for each request."""
     said = list(zip(*columns, strict=True))
-    known = {texts: _payload(list(texts), [], True) for texts in set(said)}
+    known = {texts: _join_payload(list(texts), [], True) for texts in set(said)}
     return [known[texts] for texts in said]
 
 
-def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
+def _encode_raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
     """Return the header of one output for each request, and its bytes."""
     try:
         kind, plain = tensors.as_datatype(array, text=False)
@@ -84,10 +84,10 @@ def _raw_column(name: str, array: Array, rows: Sequence[int]) -> tuple[list[byte
     if kind.name == "BYTES":
         data = _join(plain_elements.pack_each(plain.reshape(-1).tolist()), [count * width for count in rows])
         sizes = list(zip(rows, map(len, data), strict=True))
-        heads = {size: _raw_head(name, kind.name, (size[0], *tail), size[1]) for size in set(sizes)}
+        heads = {size: _encode_raw_head(name, kind.name, (size[0], *tail), size[1]) for size in set(sizes)}
         return [heads[size] for size in sizes], data
     whole, width = tensors.encode_raw(kind, plain), width * kind.dtype.itemsize
-    counts = {count: _raw_head(name, kind.name, (count, *tail), count * width) for count in set(rows)}
+    counts = {count: _encode_raw_head(name, kind.name, (count, *tail), count * width) for count in set(rows)}
     return [counts[count] for count in rows], _cut(whole, width, rows, even=len(counts) == 1)
 
 
@@ -120,7 +120,7 @@ def _encode_column(name: str, array: Array, rows: Sequence[int]) -> list[bytes]:
     for count in rows:
         head = heads.get(count)
         if head is None:
-            head = heads[count] = _head(name, kind.name, [count, *tail])
+            head = heads[count] = _encode_head(name, kind.name, [count, *tail])
         end = at + count * width
         texts.append(head + write(flat[at:end]) + b"}")
         at = end
@@ -131,18 +131,18 @@ def _is_raw(name: str, style: Style) -> bool:
     return style is True or (isinstance(style, tuple) and name in style)
 
 
-def _payload(texts: list[bytes], data: list[bytes], style: Style) -> bytes:
+def _join_payload(texts: list[bytes], data: list[bytes], style: Style) -> bytes:
     text = b"[" + b",".join(texts) + b"]"
     return text if style is None else b"".join((_LENGTH.pack(len(text)), text, *data))
 
 
-def _v1(outputs: Mapping[str, Array], style: str) -> bytes:
-    values = {name: _values(name, array) for name, array in outputs.items()}
+def _encode_v1(outputs: Mapping[str, Array], style: str) -> bytes:
+    values = {name: _list_values(name, array) for name, array in outputs.items()}
     shapes = {name: array.shape for name, array in outputs.items()}
     return v1.render_answer(v1.output_values(values, shapes, style), style)
 
 
-def _values(name: str, array: Array) -> Any:
+def _list_values(name: str, array: Array) -> Any:
     try:
         plain = tensors.as_datatype(array)[1]
     except ValueError as error:
@@ -152,12 +152,12 @@ def _values(name: str, array: Array) -> Any:
     return plain.tolist()
 
 
-def _head(name: str, datatype: str, shape: Sequence[int]) -> bytes:
+def _encode_head(name: str, datatype: str, shape: Sequence[int]) -> bytes:
     sizes = ",".join(map(str, shape))
     return f'{{"name":{json.dumps(name)},"datatype":"{datatype}","shape":[{sizes}],"data":'.encode()
 
 
-def _raw_head(name: str, datatype: str, shape: Sequence[int], size: int) -> bytes:
+def _encode_raw_head(name: str, datatype: str, shape: Sequence[int], size: int) -> bytes:
     sizes = ",".join(map(str, shape))
     said = f'{{"name":{json.dumps(name)},"datatype":"{datatype}","shape":[{sizes}],'
     return f'{said}"parameters":{{"binary_data_size":{size}}}}}'.encode()

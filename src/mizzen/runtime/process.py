@@ -1,8 +1,8 @@
 """One runtime process: load one model, then answer frames on MIZZEN_SOCKET until TERM.
 
-A model that cannot be loaded is given up for good: one line to MIZZEN_TERMINATION_LOG, the traceback to stderr, exit
-code 78. One that is stuck in a call is ended by the watchdog, with exit code 70, and may be started again. The process
-does not die with its parent: a new supervisor adopts it.
+If the model cannot be loaded, the process gives up for good: one line to MIZZEN_TERMINATION_LOG, the traceback to
+stderr, exit code 78. The watchdog ends a process that is stuck in a call, with exit code 70; it may be started again.
+The process does not die with its parent: a new supervisor adopts it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ log = logging.getLogger("mizzen.runtime")
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a user's terminal is not for this process
     if isinstance(sys.stdout, TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # the model's output is in the log at once, also before a kill
+        sys.stdout.reconfigure(line_buffering=True)  # so that the model's output reaches the log at once
     _set_up_log()
     last_words = environ.get("MIZZEN_TERMINATION_LOG")
     try:
         wanted = _parse_arguments(arguments)
         path, folder = _require(environ, "MIZZEN_SOCKET"), Path(_require(environ, "MIZZEN_ARTIFACTS"))
         files = environ.get("MIZZEN_ARTIFACTS_DIGEST", "")
-        if environ.get("MIZZEN_RELOADED"):  # the previous process was given other parameters than it began with
+        if environ.get("MIZZEN_RELOADED"):  # the previous process had loaded other parameters than it began with
             folder, files = Path(environ["MIZZEN_RELOADED"]), environ.get("MIZZEN_RELOADED_DIGEST", "")
     except LoadError as error:
         return _give_up(error, last_words)
@@ -82,14 +82,12 @@ def _parse_arguments(arguments: Sequence[str]) -> LoadRequest:
     parser.add_argument("--entrypoint", required=True, help="a file among the artifacts, or module:object")
     parser.add_argument("--trusted", action="store_true", help="the artifacts may be unpickled")
     parser.add_argument("--batch", action="store_true", help="requests may share a call of a Python model")
-    parser.add_argument("--inputs", help="what it takes, as a JSON list of {name, datatype, shape}")
-    parser.add_argument("--outputs", help="what it gives when nothing else is asked for, likewise")
-    said = parser.parse_args(arguments)
-    inputs, outputs = (
-        declared_signature.read(said.inputs, "--inputs"),
-        declared_signature.read(said.outputs, "--outputs"),
-    )
-    return LoadRequest(said.framework, said.entrypoint, said.trusted, said.batch, inputs, outputs)
+    parser.add_argument("--inputs", help="its inputs, as a JSON list of {name, datatype, shape}")
+    parser.add_argument("--outputs", help="its default outputs, in the same form")
+    words = parser.parse_args(arguments)
+    inputs = declared_signature.read(words.inputs, "--inputs")
+    outputs = declared_signature.read(words.outputs, "--outputs")
+    return LoadRequest(words.framework, words.entrypoint, words.trusted, words.batch, inputs, outputs)
 
 
 def _require(environ: Mapping[str, str], name: str) -> str:
@@ -102,7 +100,7 @@ def _require(environ: Mapping[str, str], name: str) -> str:
 def _give_up(error: BaseException, termination_log: str | None) -> int:
     _print_from_the_model_on(error)
     message = _last_words(error)
-    log.error("gave up: %s", message)
+    log.error("giving up: %s", message)
     watchdog.leave_last_words(termination_log, message)
     return EXIT_PERMANENT
 

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError
@@ -40,18 +39,18 @@ class Reload:
     def of(cls, body: Any) -> Self:
         """Parse the body. Raises ValueError if it is not valid."""
         if not isinstance(body, dict):
-            raise ValueError("a RELOAD frame that holds no map")  # noqa: TRY004 - bad data, not a bad call
+            raise ValueError("the body of a RELOAD frame must be a map")  # noqa: TRY004 - bad data, not a bad call
         folder, files = body.get("artifacts"), body.get("files", "")
         entrypoint, trusted = body.get("entrypoint"), body.get("trusted")
         if not isinstance(folder, str) or not isinstance(files, str):
-            raise ValueError("a RELOAD frame needs artifacts, a text, and may say what they are called")  # noqa: TRY004
+            raise ValueError("a RELOAD frame needs the text artifacts; files must be a text, too")  # noqa: TRY004
         if not isinstance(entrypoint, str | None) or not isinstance(trusted, bool | None):
-            raise ValueError("a RELOAD frame with an odd entrypoint or trusted")  # noqa: TRY004
+            raise ValueError("a RELOAD frame has an invalid entrypoint or trusted")  # noqa: TRY004
         return cls(Path(folder), files, entrypoint, trusted)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReloadOutcome:
     wish: Reload
     tokens: list[Any]
     """The tokens passed to `begin`, one for each request for this reload."""
@@ -63,23 +62,21 @@ class Reloader:
     """Reloads in a thread, one at a time. `socket` is readable when there is an outcome to take."""
 
     def __init__(
-        self, load: Callable[[LoadedModel, Reload], LoadedModel], told: Callable[[BaseException], str]
+        self, load: Callable[[LoadedModel, Reload], LoadedModel], describe: Callable[[BaseException], str]
     ) -> None:
-        """`told`: describes an error in words."""
+        """`describe` returns the message of an error."""
         self._load = load
-        self._told = told
+        self._describe = describe
         self._wish: Reload | None = None
         """The reload in progress."""
         self._tokens: list[Any] = []
-        self._outcome: Outcome | None = None
+        self._outcome: ReloadOutcome | None = None
 
     def __enter__(self) -> Self:
         self.socket, self._writer = socket.socketpair()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.socket.close()
         self._writer.close()
 
@@ -95,7 +92,7 @@ class Reloader:
         threading.Thread(target=self._work, args=(model, wish), name="reload", daemon=True).start()
         return True
 
-    def take_outcome(self) -> Outcome:
+    def take_outcome(self) -> ReloadOutcome:
         """Return the outcome, once the socket is readable."""
         self.socket.recv(1)
         outcome = self._outcome
@@ -106,12 +103,12 @@ class Reloader:
     def _work(self, model: LoadedModel, wish: Reload) -> None:
         tokens = self._tokens
         try:
-            self._outcome = Outcome(wish, tokens, self._load(model, wish))
+            self._outcome = ReloadOutcome(wish, tokens, self._load(model, wish))
         except BaseException as error:  # the user's code may raise anything
             if not isinstance(error, LoadError):
                 log.exception("reload")
-            self._outcome = Outcome(
-                wish, tokens, None, str(error) if isinstance(error, LoadError) else self._told(error)
+            self._outcome = ReloadOutcome(
+                wish, tokens, None, str(error) if isinstance(error, LoadError) else self._describe(error)
             )
         with contextlib.suppress(OSError):  # the process ends
             self._writer.send(b"\0")

@@ -9,7 +9,7 @@ import signal
 import socket
 from collections import deque
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from mizzen.protocol.frames import framing
@@ -22,7 +22,7 @@ _CHUNK = 128 << 10
 _TERM = int(signal.SIGTERM)
 
 
-class Listener:
+class UnixListener:
     """A listening unix socket that exists at its path only while it accepts connections."""
 
     def __init__(self, path: str) -> None:
@@ -41,9 +41,7 @@ class Listener:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -100,16 +98,14 @@ class Terminated:
         with contextlib.suppress(BlockingIOError):  # full: it is already readable
             self._writer.send(b"\0")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGTERM, self._old_handler)
         signal.set_wakeup_fd(self._old_fd)
         self.socket.close()
         self._writer.close()
 
 
-class Connection:
+class PeerConnection:
     __slots__ = ("_out", "_reader", "model", "owed", "socket", "waits")
 
     def __init__(self, peer: socket.socket, model: LoadedModel) -> None:

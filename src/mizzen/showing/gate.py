@@ -12,11 +12,11 @@ from typing import Any
 FILE = "show-key"
 HEADER = "Mizzen-Show-Key"
 READY = "/ready"
-"""The only path that needs no key; it reveals nothing of the tool."""
+"""The only path that needs no key; it reveals nothing about the tool."""
 SHORTEST = 32
 """Minimum characters of a key: a truncated file opens nothing."""
 
-REFUSED = "this tool answers the plane only: 'mizzen monitor open' shows it\n"
+REFUSED = "this tool responds only to the plane: open it with 'mizzen monitor open'\n"
 
 _LONGEST = 4096
 _VARIABLE = f"HTTP_{HEADER.upper().replace('-', '_')}"

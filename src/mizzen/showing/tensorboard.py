@@ -22,10 +22,12 @@ READING = {"load_fast": "false", "reload_multifile": True}
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     folder = environ.get("MIZZEN_RUN_DIR")
     if not folder:
-        return _give_up("MIZZEN_RUN_DIR is not set: 'mizzen monitor start' starts this", environ)
+        return _give_up("MIZZEN_RUN_DIR is not set: start this tool with 'mizzen monitor start'", environ)
     file = Path(folder) / FILE
     if read_key(file) is None:
-        return _give_up(f"{file} holds no key that is this account's alone: 'mizzen down' and 'up' make one", environ)
+        return _give_up(
+            f"{file} has no key that only this account can read: 'mizzen down' and 'mizzen up' create one", environ
+        )
     return _serve(arguments, file)
 
 
@@ -46,12 +48,12 @@ def _serve(arguments: Sequence[str], key_file: Path) -> int:
     return int(board.main())
 
 
-def _give_up(words: str, environ: Mapping[str, str]) -> int:
-    sys.stderr.write(f"{words}\n")
+def _give_up(message: str, environ: Mapping[str, str]) -> int:
+    sys.stderr.write(f"{message}\n")
     last_words = environ.get("MIZZEN_TERMINATION_LOG")
     if last_words:
         with suppress(OSError):
-            Path(last_words).write_text(words)
+            Path(last_words).write_text(message)
     return EXIT_PERMANENT
 
 

@@ -30,7 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="mizzen.supervisor")
     parser.add_argument("run_dir", type=Path)
     parser.add_argument("--daemon", action="store_true")
-    parser.add_argument("--tethered", action="store_true", help="end soon unless somebody ties a tether")
+    parser.add_argument("--tethered", action="store_true", help="stop soon unless a client opens a tether")
     arguments = parser.parse_args()
     os.umask(0o077)  # children inherit it: a plane's files stay private even in a data dir open to others
     # Use the parent of RUN_DIR as passed: RUN_DIR itself may be a link to a shorter path.
@@ -39,36 +39,34 @@ def main() -> int:
     if arguments.daemon:
         _become_daemon()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr)
-    ready = _tell_starter if arguments.daemon else lambda: None
+    ready = _notify_starter if arguments.daemon else lambda: None
     deadline = time.monotonic() + _LOCK_WAIT
     while True:
-        with survivors.lock(home) as held:
-            if held:
+        with survivors.lock(home) as locked:
+            if locked:
                 return _supervise(home, ready, tethered=arguments.tethered)
         if launch.alive(home) is not None:
             return 0
         if time.monotonic() > deadline:
-            return _fail(home, f"another supervisor of {home.data_dir} neither starts nor ends")
+            return _fail(home, f"another process holds the supervisor lock of {home.data_dir}, but no supervisor runs")
         time.sleep(0.05)
 
 
 def _supervise(home: Home, ready: Callable[[], None], *, tethered: bool) -> int:
-    handed = listeners.take_inherited(os.environ)
-    if handed is not None:
+    inherited = listeners.take_inherited(os.environ)
+    if inherited is not None:
         if not home.info.exists():
             return 0  # everything was stopped on purpose while this process waited for the lock
         tethered = (read_json(home.info) or {}).get("tether", "none") != "none"
     home.failure.unlink(missing_ok=True)
     try:
         boot = Boot.read(home.boot)
-        if handed is None:
+        if inherited is None:
             survivors.end_holders(home, boot.stop_timeout)
-        sockets = listeners.open_all(home, boot.listeners, handed or {})
+        sockets = listeners.open_all(home, boot.listeners, inherited or {})
     except listeners.PortTaken as error:
         return _fail(home, str(error), launch.Reason.PORT_TAKEN)
-    except listeners.CannotListen as error:
-        return _fail(home, str(error))
-    except ValueError as error:
+    except (listeners.CannotListen, ValueError) as error:
         return _fail(home, str(error))
 
     async def run() -> None:
@@ -85,7 +83,7 @@ def _fail(home: Home, message: str, reason: launch.Reason = launch.Reason.OTHER)
 
 
 def _become_daemon() -> None:
-    """Moves to a new session with init as parent, independent of the terminal and of the starter."""
+    """Moves to a new session with init as its parent, independent of the terminal and the starter."""
     if os.fork():
         os._exit(0)
     os.setsid()
@@ -94,7 +92,7 @@ def _become_daemon() -> None:
     os.chdir("/")
 
 
-def _tell_starter() -> None:
+def _notify_starter() -> None:
     with suppress(BrokenPipeError):  # the starter was killed meanwhile
         os.write(sys.stdout.fileno(), launch.UP)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

@@ -51,8 +51,8 @@ class Client:
 
         The process has `grace` seconds to exit by itself; None means the grace period of its spec.
         """
-        given = {} if grace is None else {"grace": grace}
-        view = (await self._wire.call("remove", key=key, **given))["process"]
+        fields = {} if grace is None else {"grace": grace}
+        view = (await self._wire.call("remove", key=key, **fields))["process"]
         return ProcessView.from_json(view) if view else None
 
     async def list(self, prefix: str = "") -> list[ProcessView]:
@@ -105,7 +105,7 @@ class Wire:
     async def call(self, op: str, **fields: Any) -> dict[str, Any]:
         async with self._turn:
             identity = next(self._ids)
-            self._writer.write(_line({"op": op, "id": identity, **fields}))
+            self._writer.write(_encode({"op": op, "id": identity, **fields}))
             while True:
                 message = await self.receive()
                 # Events arrive at any time, and a canceled call leaves its response for the next call to read.
@@ -175,7 +175,7 @@ def _connect(home: Home, timeout: float) -> socket.socket:
 
 def _ask(connection: socket.socket, op: str, fields: dict[str, Any]) -> dict[str, Any]:
     try:
-        connection.sendall(_line({"op": op, "id": 0, **fields}))
+        connection.sendall(_encode({"op": op, "id": 0, **fields}))
         with connection.makefile("rb") as lines:
             while "event" in (message := _parse(lines.readline())):
                 pass
@@ -184,7 +184,7 @@ def _ask(connection: socket.socket, op: str, fields: dict[str, Any]) -> dict[str
     return _check(message)
 
 
-def _line(message: dict[str, Any]) -> bytes:
+def _encode(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 

@@ -33,10 +33,10 @@ class RequestHandler(Protocol):
 
     def note_tethers(self) -> None: ...
 
-    async def end_of_tether(self) -> None: ...
+    async def on_tether_end(self) -> None: ...
 
 
-class Connection:
+class ClientConnection:
     def __init__(self, supervisor: RequestHandler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._supervisor = supervisor
         self._reader = reader
@@ -44,27 +44,27 @@ class Connection:
         self.tethered = False
         self._watching = False
         self._operations: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
-            "info": self._info,
+            "info": lambda _: supervisor.info(),
             "apply": self._apply,
             "remove": self._remove,
             "list": self._list,
             "watch": self._watch,
-            "tether": self._tether,
-            "untether": self._untether,
+            "tether": lambda _: self._set_tethered(True),
+            "untether": lambda _: self._set_tethered(False),
         }
 
-    async def hold(self) -> None:
+    async def serve(self) -> None:
         """Serves requests until the peer closes. If the peer held a tether, everything stops."""
         try:
             while line := await self._reader.readline():
                 await self._answer(line)
         except (ConnectionError, ValueError) as error:  # ValueError: a line over the limit
-            log.warning("a connection ended: %s", error)
+            log.warning("closing a connection: %s", error)
         finally:
             self._writer.close()
             if self.tethered:
-                log.info("the tether ended")
-                await self._supervisor.end_of_tether()
+                log.info("the tether was closed; stopping")
+                await self._supervisor.on_tether_end()
 
     def send(self, message: Mapping[str, Any]) -> None:
         if self._writer.is_closing():
@@ -73,11 +73,11 @@ class Connection:
         if self._writer.transport.get_write_buffer_size() > _UNREAD_LIMIT:
             self._writer.transport.abort()
 
-    def tell(self, view: ProcessView) -> None:
+    def notify(self, view: ProcessView) -> None:
         if self._watching:
             self.send({"event": "process", "process": view.to_json()})
 
-    def hang_up(self) -> None:
+    def finish(self) -> None:
         """Closes the connection once the current request is answered."""
         self._reader.feed_eof()
 
@@ -92,16 +92,13 @@ class Connection:
             elif request.get("op") in self._operations:
                 answer = self._operations[request["op"]](request)
             else:
-                answer = {"error": f"there is no op {request.get('op')!r}"}
+                answer = {"error": f"unknown op {request.get('op')!r}"}
         except KeyError as error:
             answer = {"error": f"the request needs {error}"}
         except (AttributeError, TypeError, ValueError) as error:
             answer = {"error": str(error)}
         self.send({"id": identity, **answer})
         await self._writer.drain()
-
-    def _info(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        return self._supervisor.info()
 
     def _apply(self, request: Mapping[str, Any]) -> dict[str, Any]:
         process = self._supervisor.apply(ProcessSpec.from_json(request["process"]))
@@ -120,12 +117,7 @@ class Connection:
         self._watching = True
         return self._list(request)
 
-    def _tether(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        self.tethered = True
-        self._supervisor.note_tethers()
-        return {}
-
-    def _untether(self, _: Mapping[str, Any]) -> dict[str, Any]:
-        self.tethered = False
+    def _set_tethered(self, tethered: bool) -> dict[str, Any]:
+        self.tethered = tethered
         self._supervisor.note_tethers()
         return {}

@@ -35,7 +35,7 @@ class Home:
 
     @classmethod
     def of(cls, data_dir: Path) -> Self:
-        """Computes the paths; does no writes. Resolves links, so one folder has one Home whatever path names it."""
+        """Computes the paths and writes nothing. Resolves links, so that all paths of one folder give the same Home."""
         root = data_dir.resolve()
         link = root / "run"
         name = f"mizzen-{os.getuid()}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:12]}"
@@ -54,7 +54,7 @@ class Home:
             self._make()
         except OSError as error:
             raise UnusableHome(
-                f"{self.data_dir} cannot be used as data dir: {error.strerror}: {error.filename}",
+                f"{self.data_dir} cannot be used as the data dir: {error.strerror}: {error.filename}",
                 "name a folder that you can write to with --data-dir or MIZZEN_DATA_DIR",
             ) from error
 
@@ -66,17 +66,18 @@ class Home:
         send the admin's token to the ports that it names.
         """
         try:
-            found = self.run.lstat()
+            state = self.run.lstat()
         except FileNotFoundError:
             return
         except OSError as error:
             raise UnusableHome(
-                f"{self.run} cannot be read: {error.strerror}", "is this your data dir? --data-dir names another"
+                f"{self.run} cannot be read: {error.strerror}",
+                "check that this is your data dir; --data-dir names another one",
             ) from error
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        if not stat.S_ISDIR(state.st_mode) or state.st_uid != os.getuid():
             fault = "is not a folder of this user"
-        elif found.st_mode & 0o777 != 0o700:
-            fault = f"is open to others (mode {found.st_mode & 0o777:o}, not 700)"
+        elif state.st_mode & 0o777 != 0o700:
+            fault = f"is open to others (mode {state.st_mode & 0o777:o}, not 700)"
         else:
             return
         inside = self.run.parent == self.data_dir
@@ -156,10 +157,10 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path) -> Any:
     """Returns the parsed content, or None if the file is absent or, after a power loss, invalid."""
     try:
-        found = json.loads(path.read_bytes())
+        content = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _fits(run: Path) -> bool:

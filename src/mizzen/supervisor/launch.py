@@ -69,10 +69,10 @@ def launch(home: Home, *, python: str, listeners: Mapping[str, int] | None = Non
         os.close(log)
     with starter:
         assert starter.stdout is not None
-        said, _, _ = select.select([starter.stdout], [], [], _TIMEOUT)  # also readable when closed, after an exit
-        here = bool(said) and os.read(starter.stdout.fileno(), len(UP)) == UP
-    if here or alive(home) is not None:
-        return here
+        readable, _, _ = select.select([starter.stdout], [], [], _TIMEOUT)  # also when closed, after an exit
+        started = bool(readable) and os.read(starter.stdout.fileno(), len(UP)) == UP
+    if started or alive(home) is not None:
+        return started
     failure = read_json(home.failure) or {"message": f"the supervisor did not start; see {home.supervisor_log}"}
     raise StartFailed(failure["message"], Reason(failure.get("reason", Reason.OTHER)))
 
@@ -114,5 +114,5 @@ def _environment(home: Home) -> dict[str, str]:
     processes = Boot.read(home.boot).processes if key else ()
     added = {name for process in processes if process.key == key for name in process.env}
     dropped = added | systemd_notify.OURS_ALONE
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_") and name not in dropped}
-    return kept | {"MIZZEN_DATA_DIR": str(home.data_dir)}
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_") and name not in dropped}
+    return rest | {"MIZZEN_DATA_DIR": str(home.data_dir)}

@@ -7,6 +7,7 @@ import json
 import os
 import socket
 from collections.abc import Iterable, Mapping, MutableMapping
+from contextlib import suppress
 
 from mizzen.supervisor.data_dir import Home, read_json, write_json
 from mizzen.supervisor.processes import procfs
@@ -35,18 +36,18 @@ def take_inherited(environ: MutableMapping[str, str]) -> dict[str, int] | None:
     return {name: int(descriptor) for name, descriptor in json.loads(text).items()} if text else None
 
 
-def open_all(home: Home, wanted: Iterable[Listener], given: Mapping[str, int]) -> dict[str, socket.socket]:
-    """Returns a socket per listener name. Takes over or closes `given` ones, keeps ports. Raises CannotListen."""
+def open_all(home: Home, wanted: Iterable[Listener], inherited: Mapping[str, int]) -> dict[str, socket.socket]:
+    """Returns a socket per listener name. Uses or closes `inherited` ones, keeps ports. Raises CannotListen."""
     remembered = read_json(home.ports) or {}
     sockets: dict[str, socket.socket] = {}
     for listener in wanted:
-        if listener.name in given:
-            sockets[listener.name] = socket.socket(fileno=given[listener.name])
-            os.set_inheritable(given[listener.name], False)
+        if listener.name in inherited:
+            sockets[listener.name] = socket.socket(fileno=inherited[listener.name])
+            os.set_inheritable(inherited[listener.name], False)
         else:
             sockets[listener.name] = _open(listener, remembered.get(listener.name, 0))
-    for name in given.keys() - sockets.keys():
-        os.close(given[name])
+    for name in inherited.keys() - sockets.keys():
+        os.close(inherited[name])
     write_json(home.ports, {name: address(listening)["port"] for name, listening in sockets.items()})
     return sockets
 
@@ -60,10 +61,8 @@ def _open(listener: Listener, remembered: int) -> socket.socket:
     if listener.port:
         return _bind(listener, listener.port)
     if remembered:
-        try:
+        with suppress(CannotListen):  # another program took the port while the plane was down; any free one will do
             return _bind(listener, remembered)
-        except CannotListen:
-            pass  # another program took the port while the plane was down; any free port will do
     return _bind(listener, 0)
 
 
@@ -71,7 +70,7 @@ def _bind(listener: Listener, port: int) -> socket.socket:
     try:
         family, kind, _, _, where = socket.getaddrinfo(listener.host, port, type=socket.SOCK_STREAM)[0]
     except socket.gaierror as error:
-        raise CannotListen(f"{listener.host} is no address of this machine: {error.strerror}") from error
+        raise CannotListen(f"{listener.host} is not an address of this machine: {error.strerror}") from error
     listening = socket.socket(family, kind)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

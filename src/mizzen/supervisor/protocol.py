@@ -15,7 +15,7 @@ one connection are answered in order.
     watch                    -> {"processes": [VIEW]}     all current ones; from now on this connection also gets
                                                           {"event": "process", "process": VIEW} for each change
     tether                   -> {}   from now on the end of this connection stops everything gracefully
-    untether                 -> {}   closing it stops nothing any more, and no tether is awaited
+    untether                 -> {}   closing it no longer stops anything, and no tether is awaited
     stop {"graceful": bool}  -> {"left": [key]}           sent when everything has ended; then the supervisor exits;
                                                           with "leave", running lasting processes keep running
 
@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from mizzen.supervisor.data_dir import read_json, write_json
-from mizzen.supervisor.processes.log_rotation import Retention
+from mizzen.supervisor.processes.log_rotation import LogRetention
 
 MAX_LINE = 4 << 20
 """Maximum line length in bytes. The arguments and environment of a process must fit."""
@@ -70,7 +70,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProcessSpec:
-    """What to run. `env` is added to the supervisor's own environment; `log` takes stdout and stderr."""
+    """The process to run. `env` is added to the supervisor's own environment; `log` takes stdout and stderr."""
 
     key: str
     argv: tuple[str, ...]
@@ -89,7 +89,7 @@ class ProcessSpec:
     """When everything stops, lower ranks stop first."""
     lasting: bool = False
     """It works on its own and has no callers that wait for responses. When everything stops, it gets TERM at once,
-    whatever its rank. A stop with "leave" keeps such processes running for the next supervisor to adopt."""
+    regardless of its rank. A stop with "leave" keeps such processes running for the next supervisor to adopt."""
     memory: int | None = None
     """Maximum bytes of data; larger allocations fail."""
     varying: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class ProcessSpec:
 
     @property
     def complete(self) -> bool:
-        """Whether all secrets are known. False after a supervisor was replaced, until a client sends them again."""
+        """Whether all secrets are known. False in a new supervisor until a client sends them again."""
         return set(self.secret_names) <= self.secrets.keys()
 
     @property
@@ -131,17 +131,19 @@ class ProcessSpec:
         if unknown:
             raise ValueError(f"a process has no field {', '.join(sorted(unknown))}")
         if not _KEY.fullmatch(str(data.get("key", ""))):
-            raise ValueError(f"{data.get('key')!r} is no key: letters, digits, '.', '_' and '-', at most 128")
+            raise ValueError(
+                f"{data.get('key')!r} is not a valid key; expected letters, digits, '.', '_' and '-', at most 128"
+            )
         if not data.get("argv") or not data.get("log"):
             raise ValueError("a process needs argv and log")
         if data.get("restart", "always") not in ("always", "never"):
-            raise ValueError(f"restart is always or never, not {data['restart']!r}")
+            raise ValueError(f"restart must be always or never, not {data['restart']!r}")
         secrets = data.get("secrets", {})
         if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
             raise ValueError("secrets must be texts by name")
         memory = data.get("memory")
         if memory is not None and (not isinstance(memory, int) or memory < 1):
-            raise ValueError(f"memory is a number of bytes, not {memory!r}")
+            raise ValueError(f"memory must be a number of bytes, not {memory!r}")
         listed = {
             "argv": tuple(data["argv"]),
             "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,))),
@@ -191,7 +193,7 @@ class Boot:
     processes: tuple[ProcessSpec, ...] = ()
     stop_timeout: float = 1.0
     """Seconds that all processes together have to exit after a stop request, before KILL."""
-    logs: Retention = Retention()  # noqa: RUF009 - frozen
+    logs: LogRetention = LogRetention()  # noqa: RUF009 - frozen
     release: str = ""
     """The version of Mizzen that wrote it. Informational only."""
 
@@ -208,7 +210,7 @@ class Boot:
                 listeners=tuple(Listener(**listener) for listener in data.get("listeners", ())),
                 processes=tuple(ProcessSpec.from_json(process) for process in data.get("processes", ())),
                 stop_timeout=float(data.get("stop_timeout", 1.0)),
-                logs=Retention(**data.get("logs", {})),
+                logs=LogRetention(**data.get("logs", {})),
                 release=str(data.get("release", "")),
             )
         except (AttributeError, TypeError, ValueError) as error:

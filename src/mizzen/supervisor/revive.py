@@ -8,13 +8,14 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import closing, suppress
 
 from mizzen.supervisor.client import Client, SupervisorGone
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.launch import StartFailed, launch
 from mizzen.supervisor.processes import survivors
 
-_AGAIN = 1.0
+_RETRY = 1.0
 """Seconds between attempts when a new supervisor does not start."""
 
 log = logging.getLogger(__name__)
@@ -28,16 +29,9 @@ async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> Non
     supervisor dies before it has finished that stop, this process finishes it.
     """
     while True:
-        try:
-            client = await Client.connect(home)
-        except SupervisorGone:
-            pass
-        else:
-            try:
-                while await client.wait_until_ended() != "gone":
-                    pass
-            finally:
-                client.close()
+        with suppress(SupervisorGone), closing(await Client.connect(home)) as client:
+            while await client.wait_until_ended() != "gone":
+                pass
         if not home.info.exists():
             await _finish_stop(home)
         await asyncio.sleep(delay)
@@ -45,14 +39,14 @@ async def keep(home: Home, listeners: Mapping[str, int], *, delay: float) -> Non
 
 
 async def _revive(home: Home, listeners: Mapping[str, int]) -> None:
-    if await _answers(home):
+    if await _is_answering(home):
         return
     log.warning("the supervisor died; starting a new one")
     try:
         await asyncio.to_thread(launch, home, python=sys.executable, listeners=listeners)
     except StartFailed:
         log.exception("the supervisor could not be revived")
-        await asyncio.sleep(_AGAIN)
+        await asyncio.sleep(_RETRY)
 
 
 async def _finish_stop(home: Home) -> None:
@@ -61,14 +55,14 @@ async def _finish_stop(home: Home) -> None:
         try:
             await asyncio.to_thread(survivors.end_survivors, home, leave=home.leaving.exists())
         except survivors.SupervisorAlive:
-            await asyncio.sleep(_AGAIN)  # another process ends this one, and so this wait
+            await asyncio.sleep(_RETRY)  # that supervisor ends this process, and so this wait
         else:
             break
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.Event().wait()
 
 
-async def _answers(home: Home) -> bool:
+async def _is_answering(home: Home) -> bool:
     try:
         (await Client.connect(home)).close()
     except SupervisorGone:

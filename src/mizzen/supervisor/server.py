@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mizzen.supervisor import listeners
-from mizzen.supervisor.connection import Connection
+from mizzen.supervisor.connection import ClientConnection
 from mizzen.supervisor.data_dir import Home, write_json
 from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.processes.exits import Exits
-from mizzen.supervisor.processes.log_rotation import expire, rotate, too_long
+from mizzen.supervisor.processes.log_rotation import expire, is_too_long, rotate
 from mizzen.supervisor.processes.process import Process, SupervisorContext
 from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
 
 _LAST_CHANCE = 0.2
 """Seconds that a rank has to exit if earlier ranks used up the time."""
 
-_LOOK_AT_LOGS = 5.0
+_CHECK_LOGS = 5.0
 _EXPIRE_LOGS = 3600.0
 
 _TETHER_WAIT = 5.0
@@ -39,17 +39,17 @@ class Supervisor:
         """Needs a running loop. `sockets` are the listening sockets to hold and to pass on to processes."""
         loop = asyncio.get_running_loop()
         self.processes: dict[str, Process] = {}
-        self.conversations: dict[Connection, asyncio.Task[None]] = {}
+        self.connections: dict[ClientConnection, asyncio.Task[None]] = {}
         self._home = home
         self._boot = boot
         self._sockets = sockets
         self._tether_awaited = tethered
         self._exits = Exits(loop)
-        self._moved = asyncio.Event()
+        self._changed = asyncio.Event()
         self._stop: asyncio.Task[list[str]] | None = None
         self._leaving = False
         self._stop_begun = asyncio.Event()
-        self._around = SupervisorContext(
+        self._context = SupervisorContext(
             home=home,
             environment=dict(os.environ),
             listeners={name: listening.fileno() for name, listening in sockets.items()},
@@ -70,7 +70,7 @@ class Supervisor:
         self._home.leaving.unlink(missing_ok=True)
         waiting = self._adopt()
         self._home.socket.unlink(missing_ok=True)
-        server = await asyncio.start_unix_server(self._converse, self._home.socket, limit=MAX_LINE)
+        server = await asyncio.start_unix_server(self._serve_client, self._home.socket, limit=MAX_LINE)
         self._home.socket.chmod(0o600)
         if not self._stop_begun.is_set():  # a signal may just have set it
             write_json(self._home.info, self.info())  # before anything starts: if this fails, nothing is left running
@@ -81,13 +81,13 @@ class Supervisor:
         ready()
         loop.call_later(_TETHER_WAIT, self._on_no_tether)
         async with asyncio.TaskGroup() as group:
-            logs = group.create_task(self._look_at_logs())
+            logs = group.create_task(self._rotate_logs())
             await self._stop_begun.wait()
             assert self._stop is not None
             await self._stop
             logs.cancel()
         server.close()
-        await self._end_conversations()
+        await self._end_connections()
 
     def info(self) -> dict[str, Any]:
         return {
@@ -113,7 +113,7 @@ class Supervisor:
             raise ValueError("the supervisor is stopping")
         process = self.processes.get(spec.key)
         if process is None:
-            process = self.processes[spec.key] = Process.of(self._around, spec, boot=boot)
+            process = self.processes[spec.key] = Process.of(self._context, spec, boot=boot)
             process.start()
         else:
             process.become(spec)
@@ -138,8 +138,8 @@ class Supervisor:
         """
         return await asyncio.shield(self._begin_stop(graceful=graceful, leave=leave))
 
-    async def end_of_tether(self) -> None:
-        """Stops everything, unless a stop is already under way: its holder exits because of that stop."""
+    async def on_tether_end(self) -> None:
+        """Stops everything, unless a stop is already under way: then the holder exits because of that stop."""
         if self._stop is None:
             await self.stop(graceful=True)
 
@@ -148,11 +148,11 @@ class Supervisor:
 
     def _on_no_tether(self) -> None:
         if self._tether() == "awaited":
-            log.warning("nobody tied a tether")
+            log.warning("no client opened a tether; stopping")
             self._begin_stop(graceful=True)
 
     def _tether(self) -> Literal["none", "held", "awaited"]:
-        if any(conversation.tethered for conversation in self.conversations):
+        if any(connection.tethered for connection in self.connections):
             return "held"
         return "awaited" if self._tether_awaited else "none"
 
@@ -162,8 +162,8 @@ class Supervisor:
             if leave:
                 self._note_leaving()
             self._home.info.unlink(missing_ok=True)  # first: from here on no process revives this supervisor
-            for conversation in self.conversations:
-                conversation.send({"event": "stopping"})
+            for connection in self.connections:
+                connection.send({"event": "stopping"})
             self._stop = asyncio.create_task(self._stop_all())
             self._stop_begun.set()
         elif self._leaving and not leave:
@@ -220,8 +220,8 @@ class Supervisor:
         try:
             async with asyncio.timeout(seconds):
                 while any(process.view.state is not State.GONE for process in members):
-                    self._moved.clear()
-                    await self._moved.wait()
+                    self._changed.clear()
+                    await self._changed.wait()
         except TimeoutError:
             log.warning("some processes did not end in time")
 
@@ -235,7 +235,7 @@ class Supervisor:
             key = record.spec.key
             if record.boot and key not in booted:
                 continue
-            process = self.processes[key] = Process(self._around, record)
+            process = self.processes[key] = Process(self._context, record)
             alive = survivors.match_record(record, found)
             if alive is not None:
                 families.add((key, record.run))
@@ -274,44 +274,44 @@ class Supervisor:
             # Daemonized children; a stop looks for all of them at its end.
             for left in survivors.find(self._home, process.spec.key):
                 procfs.send(left.pid, left.start, signal.SIGKILL)
-        self._moved.set()
-        for conversation in self.conversations:
-            conversation.tell(process.view)
+        self._changed.set()
+        for connection in self.connections:
+            connection.notify(process.view)
 
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        conversation = Connection(self, reader, writer)
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = ClientConnection(self, reader, writer)
         task = asyncio.current_task()
         assert task is not None
-        self.conversations[conversation] = task
+        self.connections[connection] = task
         try:
-            await conversation.hold()
+            await connection.serve()
         finally:
-            del self.conversations[conversation]
+            del self.connections[connection]
 
-    async def _end_conversations(self) -> None:
+    async def _end_connections(self) -> None:
         """Lets each connection send its pending response, such as the one to `stop`."""
-        for conversation in self.conversations:
-            conversation.hang_up()
-        if self.conversations:
-            await asyncio.wait(self.conversations.values(), timeout=1)
+        for connection in self.connections:
+            connection.finish()
+        if self.connections:
+            await asyncio.wait(self.connections.values(), timeout=1)
 
-    async def _look_at_logs(self) -> None:
-        kept, expired = self._boot.logs, 0.0
+    async def _rotate_logs(self) -> None:
+        retention, expired = self._boot.logs, 0.0
         while True:
             paths = {Path(process.spec.log) for process in self.processes.values()} | {self._home.supervisor_log}
             for path in sorted(paths):
                 try:
-                    if too_long(path, kept.bytes):
-                        await asyncio.to_thread(rotate, path, kept.files)
+                    if is_too_long(path, retention.bytes):
+                        await asyncio.to_thread(rotate, path, retention.files)
                 except OSError:
                     log.exception("cannot rotate %s", path)
             if time.monotonic() > expired:
                 expired = time.monotonic() + _EXPIRE_LOGS
-                # Gateways log requests here; there may be none for a long time.
+                # Gateways write their access logs here, maybe rarely.
                 paths |= {self._home.logs / f"access.{key}.log" for key in self.processes}
                 try:
-                    for path in await asyncio.to_thread(expire, self._home.logs, paths, time.time(), kept.days):
+                    for path in await asyncio.to_thread(expire, self._home.logs, paths, time.time(), retention.days):
                         log.info("removed the old log %s", path)
                 except OSError:
                     log.exception("cannot remove old logs")
-            await asyncio.sleep(_LOOK_AT_LOGS)
+            await asyncio.sleep(_CHECK_LOGS)

@@ -30,4 +30,4 @@ def tell(*lines: str, environ: MutableMapping[str, str] | Mapping[str, str] = os
             out.connect("\0" + address[1:] if address.startswith("@") else address)
             out.sendall("\n".join(lines).encode())
     except OSError:
-        log.warning("cannot tell %s", address, exc_info=True)
+        log.warning("cannot notify systemd at %s", address, exc_info=True)

@@ -73,7 +73,7 @@ class Exporter(Generic[T]):
             self._wake.set()
 
     def close(self, seconds: float) -> None:
-        """Send what is left, waiting at most this long."""
+        """Send the remaining records, waiting at most this long."""
         self._stopping.set()
         self._wake.set()
         self._thread.join(seconds)
@@ -82,23 +82,23 @@ class Exporter(Generic[T]):
         while not self._stopping.is_set():
             self._wake.wait(INTERVAL_SECONDS)
             self._wake.clear()
-            while self._queue and self._send_some():
+            while self._queue and self._send_batch():
                 pass
 
-    def _send_some(self) -> bool:
+    def _send_batch(self) -> bool:
         """Send one batch. False: stop sending for now."""
-        some = [self._queue.popleft() for _ in range(min(BATCH_SIZE, len(self._queue)))]
-        body = self._encode(some)
+        batch = [self._queue.popleft() for _ in range(min(BATCH_SIZE, len(self._queue)))]
+        body = self._encode(batch)
         delay = FIRST_RETRY
         while True:
-            fault, again = self._post(body)
+            fault, retriable = self._post(body)
             if not fault:
-                self.counts.sent += len(some)
+                self.counts.sent += len(batch)
                 self._warned = False
                 return True
             self._warn_once(fault)
-            if not again or self._stopping.wait(delay):
-                self.counts.lost += len(some)
+            if not retriable or self._stopping.wait(delay):
+                self.counts.lost += len(batch)
                 return not self._stopping.is_set()
             delay = min(delay * 2, LAST_RETRY)
 
@@ -116,14 +116,14 @@ class Exporter(Generic[T]):
             with closing(connection):
                 connection.request("POST", parts.path + (f"?{parts.query}" if parts.query else ""), body, headers)
                 answer = connection.getresponse()
-                said = answer.read(500)
+                content = answer.read(500)
         except (OSError, http.client.HTTPException) as error:
             return f"{type(error).__name__}: {error}", True
         except ValueError as error:  # an invalid header
             return f"{type(error).__name__}: {error}", False
         if answer.status < 300:
             return "", False
-        text = said.decode(errors="replace").strip() if said.isascii() else ""
+        text = content.decode(errors="replace").strip() if content.isascii() else ""
         return f"{answer.status} {answer.reason} {text}".strip(), answer.status in _RETRIABLE
 
     def _warn_once(self, fault: str) -> None:

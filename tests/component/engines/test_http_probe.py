@@ -67,10 +67,10 @@ class Watched:
             self._moved.clear()
 
     async def ready(self) -> None:
-        await self.until(lambda probe: probe.readiness == "ready")
+        await self.until(lambda probe: probe.state.readiness == "ready")
 
     async def starting(self) -> None:
-        await self.until(lambda probe: probe.readiness == "starting")
+        await self.until(lambda probe: probe.state.readiness == "starting")
 
 
 def run(body: Callable[[], Awaitable[None]]) -> None:
@@ -89,17 +89,17 @@ def test_all_are_asked_in_their_order_and_then_only_the_one_that_answered(path: 
         async with running(Program({path: 200})) as program:
             watched = Watched(program.port, QUICK)
             await watched.ready()
-            assert watched.probe.report.protocol == protocol
+            assert watched.probe.state.report.protocol == protocol
             assert program.asked[: ALL.index(path) + 1] == ALL[: ALL.index(path) + 1]
             program.asked.clear()
             program.statuses = dict.fromkeys(ALL, 200) | {path: 404}
             await watched.starting()
             assert set(program.asked) == {path}
             why = f"GET {path} returned 404"
-            assert watched.probe.message == f"it listens on port {program.port} but is not ready: {why}"
+            assert watched.probe.state.message == f"it listens on port {program.port} but is not ready: {why}"
             program.statuses[path] = 200
             await watched.ready()
-            assert (watched.probe.message, watched.probe.report.protocol) == ("", protocol)
+            assert (watched.probe.state.message, watched.probe.state.report.protocol) == ("", protocol)
             watched.probe.stop()
 
     run(body)
@@ -110,7 +110,7 @@ def test_a_protocol_that_is_given_is_the_only_one_asked() -> None:
         async with running(Program(dict.fromkeys([V2, SELDON], 200))) as program:
             watched = Watched(program.port, AT_ONCE, protocol="v1")
             await watched.starting()
-            assert watched.probe.message.endswith(f"is not ready: GET {V1} returned 404")
+            assert watched.probe.state.message.endswith(f"is not ready: GET {V1} returned 404")
             program.statuses[V1] = 200
             await watched.ready()
             assert set(program.asked) == {V1}
@@ -123,7 +123,7 @@ def test_what_was_found_out_before_is_not_asked_again() -> None:
     async def body() -> None:
         async with running(Program(dict.fromkeys(ALL, 200))) as program:
             watched = Watched(program.port, QUICK, known="seldon")
-            assert watched.probe.report.protocol == "seldon"
+            assert watched.probe.state.report.protocol == "seldon"
             await watched.ready()
             assert set(program.asked) == {SELDON}
             watched.probe.stop()
@@ -136,10 +136,10 @@ def test_who_is_not_yet_ready_in_one_protocol_is_not_asked_for_the_next() -> Non
         async with running(Program({V2: 503, V1: 200})) as program:
             watched = Watched(program.port, QUICK)
             await watched.starting()
-            assert (set(program.asked), watched.probe.report.protocol) == ({V2}, "")
+            assert (set(program.asked), watched.probe.state.report.protocol) == ({V2}, "")
             program.statuses[V2] = 200
             await watched.ready()
-            assert watched.probe.report.protocol == "v2"
+            assert watched.probe.state.report.protocol == "v2"
             watched.probe.stop()
 
     run(body)
@@ -150,7 +150,7 @@ def test_but_for_ever_it_is_not_waited_for() -> None:
         async with running(Program({V2: 503, V1: 200})) as program:
             watched = Watched(program.port, AT_ONCE)
             await watched.ready()
-            assert watched.probe.report.protocol == "v1"
+            assert watched.probe.state.report.protocol == "v1"
             watched.probe.stop()
 
     run(body)
@@ -161,13 +161,13 @@ def test_it_takes_a_while_until_it_is_told_what_was_asked_in_vain() -> None:
         async with running(Program({V1: 500})) as program:
             patient = Watched(program.port, QUICK)
             await patient.starting()
-            assert patient.probe.message == ""
+            assert patient.probe.state.message == ""
             patient.probe.stop()
             watched = Watched(program.port, AT_ONCE)
-            await watched.until(lambda probe: probe.message != "")
+            await watched.until(lambda probe: probe.state.message != "")
             heard = ", ".join(f"GET {path} returned {500 if path == V1 else 404}" for path in ALL)
-            assert watched.probe.message == f"it listens on port {program.port} but is not ready: {heard}"
-            assert watched.probe.readiness == "starting"
+            assert watched.probe.state.message == f"it listens on port {program.port} but is not ready: {heard}"
+            assert watched.probe.state.readiness == "starting"
             watched.probe.stop()
 
     run(body)
@@ -179,8 +179,8 @@ def test_where_nothing_listens_it_is_told_how_the_port_is_said() -> None:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
         watched = Watched(port, AT_ONCE)
-        await watched.until(lambda probe: probe.message != "")
-        assert watched.probe.message.startswith(f"nothing listens on port {port} of 127.0.0.1: ")
+        await watched.until(lambda probe: probe.state.message != "")
+        assert watched.probe.state.message.startswith(f"nothing listens on port {port} of 127.0.0.1: ")
         async with running(Program({V2: 200}), bound):
             await watched.ready()
         await watched.starting()
@@ -201,7 +201,8 @@ def test_one_that_is_busy_stays_what_it_was_for_a_while() -> None:
             await watched.starting()
             assert len(program.asked) >= 3
             port = program.port
-            assert watched.probe.message == f"it accepts connections on port {port} but does not respond within 0.5 s"
+            message = f"it accepts connections on port {port} but does not respond within 0.5 s"
+            assert watched.probe.state.message == message
             program.silent = False
             await watched.ready()
             watched.probe.stop()
@@ -214,7 +215,7 @@ def test_what_is_no_http_is_no_answer() -> None:
         async with running(Program(dict.fromkeys(ALL, 0))) as program:
             assert await get_status(program.port, V2, 60) == 0
             watched = Watched(program.port, AT_ONCE)
-            await watched.until(lambda probe: f"GET {PING} returned no HTTP response" in probe.message)
+            await watched.until(lambda probe: f"GET {PING} returned no HTTP response" in probe.state.message)
             watched.probe.stop()
 
     run(body)

@@ -14,7 +14,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.frame_probe import Readiness
+from mizzen.engines.local.frame_probe import ProbeState, Readiness
 from mizzen.engines.local.process_specs import WorkloadPaths, process_of, split_key, status_of
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Meta, Resource
@@ -263,7 +263,7 @@ def test_the_state_of_a_replica_is_that_of_its_process_and_what_it_says() -> Non
 
     def status(state: State, readiness: Readiness, *, wanted: bool = True, **seen: object) -> tuple[str, str]:
         view = ProcessView.from_json({"key": place.key(0), "state": state, "fingerprint": "", **seen})
-        found = status_of(view, readiness, place, 0, reported=None, wanted=wanted)
+        found = status_of(view, ProbeState(readiness), place, 0, reported=None, wanted=wanted)
         return found.state, found.message
 
     assert status(State.RUNNING, "unknown") == ("starting", "")

@@ -227,9 +227,9 @@ def test_a_signature_changes_with_any_file_of_an_entry(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     folder.mkdir()
     (folder / "a").write_text("a")
-    first = entries.look(tmp_path, "c")
+    first = entries.read_entry(tmp_path, "c")
     (folder / "b").write_text(json.dumps({}))
-    second = entries.look(tmp_path, "c")
+    second = entries.read_entry(tmp_path, "c")
     assert first is not None
     assert second is not None
     assert first.signature != second.signature

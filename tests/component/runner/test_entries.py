@@ -67,14 +67,14 @@ def test_what_cannot_be_a_checkpoint_is_told_once_in_the_log_and_the_others_are_
     assert attempts.run(script).code == 0
     assert names(attempts) == ["good", "with"]
     assert "[worker-0] no newline at the end" in attempts.printed()
-    link = "it is a link, a pipe, a socket or a device, and only files and folders are kept"
+    link = "it is a link, a pipe, a socket or a device; only files and folders are stored"
     assert sorted(told(attempts)) == [
-        f"mizzen: checkpoint 'deep' was not kept: it has more than {entries.DEEPEST} folders within each other; "
+        f"mizzen: checkpoint 'deep' was not stored: its folders are nested more than {entries.DEEPEST} deep; "
         "pack them into one file",
-        f"mizzen: checkpoint 'latest' was not kept: {link}",
-        "mizzen: checkpoint 'n\\xff' was not kept: its name is not UTF-8",
-        f"mizzen: checkpoint 'pipe' was not kept: {link}",
-        "mizzen: checkpoint 'with' was kept without 1 links, pipes or sockets in it",
+        f"mizzen: checkpoint 'latest' was not stored: {link}",
+        "mizzen: checkpoint 'n\\xff' was not stored: its name is not UTF-8",
+        f"mizzen: checkpoint 'pipe' was not stored: {link}",
+        "mizzen: checkpoint 'with' was stored without 1 links, pipes or sockets in it",
     ]
     before = told(attempts)
     assert attempts.run("print('again')", attempt=1).code == 0
@@ -108,12 +108,12 @@ def test_a_folder_is_walked_however_deep_it_is(tmp_path: Path) -> None:
         folder = folder / str(depth)
     folder.mkdir(parents=True)
     (folder / "file").write_text("x")
-    found = entries.look(tmp_path, "c")
+    found = entries.read_entry(tmp_path, "c")
     assert found is not None
     assert len(found.files) == 1
     (folder / "one-more").mkdir()
     with pytest.raises(ValueError, match="pack them into one file"):
-        entries.look(tmp_path, "c")
+        entries.read_entry(tmp_path, "c")
 
 
 def test_names_are_shown_in_one_line_whatever_they_are(tmp_path: Path) -> None:

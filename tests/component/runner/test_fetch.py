@@ -75,7 +75,7 @@ def test_checkpoints_and_logs_are_in_s3_though_it_was_killed_in_the_middle(attem
         wait_until(attempts.kept, "the first checkpoint")
         mortal.kill()
         (attempts.job.checkpoints / ".go").touch()
-        wait_until(lambda: "tried again" in attempts.message(), "it is told")
+        wait_until(lambda: "retrying" in attempts.message(), "it is told")
         mortal.start()
         wait_until(lambda: len(attempts.kept()) == 2, "the second checkpoint")
         (attempts.job.checkpoints / ".end").touch()

@@ -239,7 +239,7 @@ def test_code_that_is_not_there_is_told(attempts: Attempts) -> None:
     ("command", "said"),
     [
         (("no-such-program", "--fast"), "there is no program 'no-such-program'"),
-        (("./train.py",), "may not be executed"),
+        (("./train.py",), "is not executable"),
     ],
 )
 def test_a_command_that_cannot_be_started_is_told(attempts: Attempts, command: tuple[str, ...], said: str) -> None:

@@ -79,7 +79,7 @@ class Behind:
 def test_a_store_that_does_not_answer_is_waited_for_while_the_command_runs(attempts: Attempts) -> None:
     behind = Behind(attempts.data_dir / "behind")
     runner = attempts.start(f"{SAVES}\n    rename('c-1', 'x')\n    wait_for('.end')", environ=behind.environ)
-    wait_until(lambda: "tried again" in attempts.message(), "it is told")
+    wait_until(lambda: "retrying" in attempts.message(), "it is told")
     assert attempts.kept() == []
     behind.come()
     wait_until(attempts.kept, "the checkpoint is kept")
@@ -102,7 +102,7 @@ def test_what_cannot_be_kept_ends_the_attempt_and_may_be_tried_again(attempts: A
 def test_told_to_stop_while_it_puts_away_it_does_the_rest_later_and_runs_nothing_again(attempts: Attempts) -> None:
     behind = Behind(attempts.data_dir / "behind")
     runner = attempts.start(f"{SAVES}\n    print('ran')\n    (folder / 'last').write_text('x')", environ=behind.environ)
-    wait_until(lambda: "tried again" in attempts.message(), "it is told")
+    wait_until(lambda: "retrying" in attempts.message(), "it is told")
     runner.terminate()
     assert runner.wait(LIMIT) == 143
     assert attempts.exit() is None

@@ -59,7 +59,7 @@ def test_what_is_broken_tells_the_import_error(start: Callable[..., Runtime], fo
     (folder / "shim" / "lightgbm" / "__init__.py").write_text("raise OSError('libgomp.so.1: no such file')")
     runtime = start("lightgbm", "m.txt", PYTHONPATH=str(folder / "shim"))
     assert runtime.exit_code() == 78
-    wanted = "framework 'lightgbm' is installed and cannot be imported: OSError: libgomp.so.1: no such file\n"
+    wanted = "framework 'lightgbm' is installed but cannot be imported: OSError: libgomp.so.1: no such file\n"
     assert runtime.last_words.read_text() == wanted
 
 

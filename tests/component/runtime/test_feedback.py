@@ -60,7 +60,7 @@ def heard_by(folder: Path, signature: str, told: dict[str, Any] | None = None) -
             def feedback({signature}): Model.heard = {{k: v for k, v in locals().items() if k != "self"}}
         """,
     )
-    feedback.tell(model, TOLD if told is None else told, Running())
+    feedback.deliver(model, TOLD if told is None else told, Running())
     return sys.modules["user_model"].Model.heard
 
 
@@ -94,7 +94,7 @@ def test_a_truth_that_nobody_gave_is_none(tmp_path: Path) -> None:
 def test_a_method_that_wants_more_is_somebody_elses(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert heard_by(tmp_path, "self, request, response") is None
-    assert "'feedback' of 'user_model:Model' is not called: it takes 'request'" in caplog.text
+    assert "'feedback' of 'user_model:Model' is not called: it requires 'request'" in caplog.text
 
 
 @pytest.mark.usefixtures("_clean_imports")
@@ -104,7 +104,7 @@ def test_a_method_that_wants_more_is_somebody_elses(tmp_path: Path, caplog: pyte
 def test_a_model_without_an_ear_is_told_nothing(tmp_path: Path, code: str) -> None:
     model = load(tmp_path, code)
     assert registry.feedback_hook(model) is None
-    feedback.tell(model, TOLD, Running())
+    feedback.deliver(model, TOLD, Running())
 
 
 @pytest.mark.usefixtures("_clean_imports")
@@ -120,7 +120,7 @@ def test_what_it_raises_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     )
     running = Running()
     with caplog.at_level(logging.ERROR):
-        feedback.tell(model, TOLD, running)
+        feedback.deliver(model, TOLD, running)
     assert "feedback for request r-1" in caplog.text
     assert running.since is None
 
@@ -142,7 +142,7 @@ def test_a_declared_signature_and_new_parameters_leave_it_its_ear(tmp_path: Path
     wanted = LoadRequest("python", "user_model:Model", trusted=True, inputs=(x,))
     for each in (model, registry.reload(model, wanted, tmp_path)):
         assert registry.feedback_hook(each) is not None
-        feedback.tell(each, TOLD, Running())
+        feedback.deliver(each, TOLD, Running())
     assert sys.modules["user_model"].Model.heard == [("old", "r-1"), ("new", "r-1")]
 
 

@@ -16,7 +16,7 @@ from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reload import Reloader
-from mizzen.runtime.sockets import Listener, Terminated
+from mizzen.runtime.sockets import Terminated, UnixListener
 
 LARGE = b"l" * (framing.LARGE + 1)
 
@@ -38,7 +38,9 @@ def test_small_frames_are_answered_before_large_ones_that_came_with_them() -> No
         Reloader(lambda old, _: old, str) as reloader,
     ):
         path = str(Path(folder) / "s.sock")
-        served = frame_server.FrameServer(answer, model, Listener(path), terminated, reloader, heed=lambda *_: None)
+        served = frame_server.FrameServer(
+            answer, model, UnixListener(path), terminated, reloader, deliver=lambda *_: None
+        )
         thread = threading.Thread(target=served.run)
         thread.start()
         peers = [connected(path) for _ in range(5)]

@@ -66,9 +66,9 @@ def test_of_a_release_too_far_away(runtime: Runtime) -> None:
         probe = FrameProbe(runtime.path, lambda: None)
         try:
             async with asyncio.timeout(60):
-                while probe.readiness in ("unknown", "starting"):  # noqa: ASYNC110 - a socket that is not there yet
+                while probe.state.readiness in ("unknown", "starting"):  # noqa: ASYNC110 - a socket that is not there yet
                     await asyncio.sleep(0.02)
-            return probe.readiness
+            return probe.state.readiness
         finally:
             probe.stop()
 

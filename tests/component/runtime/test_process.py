@@ -332,7 +332,7 @@ def test_a_stale_socket_is_replaced_and_a_successors_is_left_alone(start: Start,
         ("import asyncio; raise asyncio.CancelledError('why')", PYTHON, "CancelledError: why"),
         ("class Odd(Exception):\n    __str__ = None\nraise Odd", PYTHON, "Odd"),
         ("", (*SKLEARN, "broken.joblib"), "'broken.joblib' could not be unpickled: "),
-        ("", (*SKLEARN, "none.joblib"), "no file 'none.joblib' in this version; "),
+        ("", (*SKLEARN, "none.joblib"), "this version has no file 'none.joblib'; "),
         ("", (*PYTHON[:4], "subprocess:check_output"), "entrypoint 'subprocess:check_output': module"),
         ("", ("--framework", "python"), "the following arguments are required: --entrypoint"),
     ],
@@ -348,7 +348,7 @@ def test_a_model_that_cannot_load_is_given_up(
     assert words.startswith(wanted)
     assert words.count("\n") == 1
     log = runtime.log.read_text()
-    assert "gave up" in log
+    assert "giving up" in log
     assert "mizzen/runtime" not in log, "a traceback is of the model alone"
     assert not runtime.path.exists()
 

@@ -109,7 +109,7 @@ def test_the_old_parameters_answer_until_reload_returns(folder: Path, runtimes: 
     until((new / "half").exists)
     assert predicted(other) == 11, "half of the new parameters are read, and nobody sees them"
     ask_reload(other, folder, id_=10)
-    assert fault(other, 10) == "another reload is under way"
+    assert fault(other, 10) == "another reload is in progress"
     (new / "go").touch()
     assert answered(peer) == (framing.HELLO, 9, hello | {"files": "seven"})
     assert predicted(peer) == 77
@@ -196,18 +196,18 @@ def test_what_cannot_be_loaded_leaves_the_old_ones(folder: Path, runtimes: Any) 
     peer = runtimes(*SKLEARN, "--trusted")
     peer.hello()
     ask_reload(peer, folder / "none")
-    assert fault(peer) == "no file 'model.joblib' in this version; it has none"
+    assert fault(peer) == "this version has no file 'model.joblib'; it has none"
     ask_reload(peer, save(folder / "other", 2.0), trusted=False)
     assert "is not marked as trusted" in fault(peer)
     ask_reload(peer, save(folder / "wide", 2.0, width=3))
-    assert "take or give something else" in fault(peer)
+    assert "change the inputs or outputs" in fault(peer)
     assert scaled(peer) == pytest.approx(2)
 
 
 @pytest.mark.parametrize(
     ("code", "wanted"),
     [
-        ("class Model:\n    def predict(self, inputs):\n        return 1\n", "no reload(path): only a restart"),
+        ("class Model:\n    def predict(self, inputs):\n        return 1\n", "no reload(path): restart it"),
         (SLOW.replace("self.first = value", "raise OSError('gone')"), "OSError: gone"),
     ],
     ids=["none", "raises"],

@@ -20,7 +20,7 @@ from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import python
 from mizzen.runtime.frameworks.model import LoadedModel
 from mizzen.runtime.reload import Reloader
-from mizzen.runtime.sockets import Listener, Terminated
+from mizzen.runtime.sockets import Terminated, UnixListener
 
 LIMIT = 4 << 20
 BIG = 1 << 20
@@ -41,8 +41,8 @@ def path(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         Reloader(lambda old, _: old, str) as reloader,
     ):
         path = str(Path(folder) / "s.sock")
-        listener = Listener(path)
-        served = frame_server.FrameServer(big_answers, model, listener, terminated, reloader, heed=lambda *_: None)
+        listener = UnixListener(path)
+        served = frame_server.FrameServer(big_answers, model, listener, terminated, reloader, deliver=lambda *_: None)
         thread = threading.Thread(target=served.run)
         thread.start()
         yield path

@@ -114,7 +114,7 @@ def test_without_a_key_it_gives_up_and_says_why(tmp_path: Path, key: str | None)
     ended = subprocess.run(LAUNCHER, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 78
     assert ended.stderr == f"{last_words.read_text()}\n"
-    assert f"{tmp_path / FILE} holds no key" in ended.stderr
+    assert f"{tmp_path / FILE} has no key" in ended.stderr
     environ.pop("MIZZEN_RUN_DIR")
     ended = subprocess.run(LAUNCHER, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, "MIZZEN_RUN_DIR is not set" in ended.stderr) == (78, True)

@@ -129,7 +129,7 @@ def test_what_ignores_term_is_killed_after_its_grace(plane: Supervised, grace: f
 
 def test_faulty_requests_are_refused_with_the_reason(plane: Supervised) -> None:
     plane.start()
-    with pytest.raises(Refused, match="no key"):
+    with pytest.raises(Refused, match="not a valid key"):
         ask(plane.home, "apply", process={"key": "../x", "argv": ["true"], "log": "x"})
     with pytest.raises(Refused, match="no field colour"):
         ask(plane.home, "apply", process={"key": "x", "colour": 1})

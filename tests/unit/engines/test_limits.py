@@ -55,7 +55,7 @@ def test_an_end_for_want_of_memory_is_told_as_such(tmp_path: Path) -> None:
     place = WorkloadPaths(Home.of(tmp_path), "uid")
     for code, reason in ((EXIT_OUT_OF_MEMORY, "OutOfMemory"), (1, "")):
         view = ProcessView("uid.0", State.WAITING, "f", exit_code=code, exit_time=time.time(), message="why")
-        seen = status_of(view, "unknown", place, 0, reported=None, wanted=True)
+        seen = status_of(view, ProbeState(), place, 0, reported=None, wanted=True)
         assert (seen.reason, seen.message) == (reason, "why")
 
 

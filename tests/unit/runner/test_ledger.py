@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.runner.checkpoints.ledger import Complete, Ledgers
+from mizzen.runner.checkpoints.ledger import Complete, LedgerFile
 from mizzen.runs.paths import JobPlace
 
 ONE = Complete("a signature", 5.0)
@@ -22,13 +22,13 @@ def file_of(job: JobPlace) -> Path:
     return job.folder / ".checkpoints.jsonl"
 
 
-def known(ledgers: Ledgers) -> dict[str, Complete]:
+def known(ledgers: LedgerFile) -> dict[str, Complete]:
     with ledgers.open() as ledger:
         return dict(ledger.complete)
 
 
 def test_what_one_runner_writes_the_others_know(job: JobPlace) -> None:
-    mine, other = Ledgers(job), Ledgers(job)
+    mine, other = LedgerFile(job), LedgerFile(job)
     assert known(other) == {}
     with mine.open(sync=True) as ledger:
         ledger.record_complete("c-1", ONE)
@@ -45,7 +45,7 @@ def test_what_one_runner_writes_the_others_know(job: JobPlace) -> None:
 
 
 def test_what_is_past_goes_and_runners_that_are_under_way_notice(job: JobPlace) -> None:
-    mine, other = Ledgers(job), Ledgers(job)
+    mine, other = LedgerFile(job), LedgerFile(job)
     for at in range(50):
         with mine.open() as ledger:
             ledger.record_complete("c-1", Complete("s", float(at), id="id" if at == 49 else ""))
@@ -56,11 +56,11 @@ def test_what_is_past_goes_and_runners_that_are_under_way_notice(job: JobPlace) 
     assert file_of(job).stat().st_size < size / 10
     with mine.open() as ledger:
         ledger.record_complete("c-2", ONE)
-    assert known(other) == known(Ledgers(job)) == {"c-1": Complete("s", 49.0, id="id"), "c-2": ONE}
+    assert known(other) == known(LedgerFile(job)) == {"c-1": Complete("s", 49.0, id="id"), "c-2": ONE}
 
 
 def test_a_change_costs_a_line_however_many_there_were(job: JobPlace) -> None:
-    ledgers = Ledgers(job)
+    ledgers = LedgerFile(job)
     sizes = [0]
     for at in range(100):
         with ledgers.open() as ledger:
@@ -70,18 +70,18 @@ def test_a_change_costs_a_line_however_many_there_were(job: JobPlace) -> None:
 
 
 def test_half_a_line_of_somebody_who_was_killed_is_cut_off(job: JobPlace) -> None:
-    with Ledgers(job).open() as ledger:
+    with LedgerFile(job).open() as ledger:
         ledger.record_complete("c-1", ONE)
     with file_of(job).open("ab") as file:
         file.write(b'no json\n["complete", "c-2", 3]\n["complete", "c-3", {"odd": 1}]\n["complete", "c-4", {"sig')
-    ledgers = Ledgers(job)
+    ledgers = LedgerFile(job)
     with ledgers.open() as ledger:
         ledger.record_complete("c-5", ONE)
-    assert known(ledgers) == known(Ledgers(job)) == {"c-1": ONE, "c-5": ONE}
+    assert known(ledgers) == known(LedgerFile(job)) == {"c-1": ONE, "c-5": ONE}
 
 
 def test_what_was_changed_when_something_went_wrong_is_not_written(job: JobPlace) -> None:
-    ledgers = Ledgers(job)
+    ledgers = LedgerFile(job)
 
     def fail() -> None:
         with ledgers.open() as ledger:
@@ -94,7 +94,7 @@ def test_what_was_changed_when_something_went_wrong_is_not_written(job: JobPlace
 
 
 def test_a_ledger_that_is_gone_begins_anew(job: JobPlace) -> None:
-    ledgers = Ledgers(job)
+    ledgers = LedgerFile(job)
     with ledgers.open() as ledger:
         ledger.record_complete("c-1", ONE)
     file_of(job).unlink()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.runs import log_segments, log_track, logs
-from mizzen.runs.log_segments import Keeping
+from mizzen.runs.log_segments import LogUploader
 from mizzen.runs.log_times import Mark, Times, TimesFile
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import Task
@@ -43,7 +43,7 @@ class Logs:
     def keep(self, replica: str, attempt: int = 0) -> None:
         """In Blobs, and no longer here."""
         task = Task("default", "m", "1", "v", "m-1-x", self.job.uid, replica, attempt, ("python",))
-        keeping = Keeping(self.blobs, self.blobs.documents, self.job.replica(replica), task, attempt)
+        keeping = LogUploader(self.blobs, self.blobs.documents, self.job.replica(replica), task, attempt)
         keeping.finish()
         keeping.drop()
 
@@ -271,8 +271,8 @@ def test_what_is_put_away_goes_on_after_a_stop(written: Logs) -> None:
     written.write("worker-0", (1, b"one\n"))
     task = Task("default", "m", "1", "v", "m-1-x", "uid", "worker-0", 0, ("python",))
 
-    def keeping() -> Keeping:
-        return Keeping(written.blobs, written.blobs.documents, written.job.replica("worker-0"), task, 0)
+    def keeping() -> LogUploader:
+        return LogUploader(written.blobs, written.blobs.documents, written.job.replica("worker-0"), task, 0)
 
     keeping().finish()
     written.write("worker-0", (2, b"two\n"))

@@ -39,9 +39,9 @@ def test_no_more_is_read_than_may_be(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"12345")
     os.utime(path, (7, 7))
-    assert safe_read.small(path, 5) == (b"12345", 7.0)
+    assert safe_read.read_small(path, 5) == (b"12345", 7.0)
     with pytest.raises(ValueError, match="more than 4 bytes"):
-        safe_read.small(path, 4)
+        safe_read.read_small(path, 4)
 
 
 def test_a_record_that_is_nested_without_end_is_none(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from mizzen.runs.paths import JobPlace, events
 from mizzen.runs.scalars import reader, tfevents
 from mizzen.runs.scalars.curve import KEPT, Curve, Point, thin_out
-from mizzen.runs.scalars.reader import Job, Read, Run, ScalarQuery, Scalars, Series
+from mizzen.runs.scalars.reader import MonitoredJob, Read, Run, ScalarQuery, Scalars, Series
 from tests.support.examples import examples
 
 ALL = ScalarQuery(points=KEPT)
@@ -39,7 +39,7 @@ def log_dir(data_dir: Path, version: str, job: str, replica: str = "") -> Path:
     return place
 
 
-def read(data_dir: Path, wanted: ScalarQuery = ALL, *jobs: Job) -> Read:
+def read(data_dir: Path, wanted: ScalarQuery = ALL, *jobs: MonitoredJob) -> Read:
     return Scalars(data_dir).read("default", "iris", wanted, jobs)
 
 
@@ -207,7 +207,7 @@ def test_metric_files_are_lines_of_json_or_a_table(tmp_path: Path) -> None:
     assert math.isnan(by_job[("json", "none")][0][1])
     assert [step for step, _ in by_job[("table", "val_loss")]] == [10, 30]
     assert set(by_job) == {("json", "loss"), ("json", "none"), ("table", "val_loss")}
-    assert found.words == ("metrics.csv of 1/words has no column step, global_step, iteration, epoch",)
+    assert found.words == ("metrics.csv of 1/words has none of the columns step, global_step, iteration, epoch",)
 
 
 def test_progress_reports_tell_what_nothing_else_tells(tmp_path: Path, folder: Path) -> None:
@@ -220,7 +220,7 @@ def test_progress_reports_tell_what_nothing_else_tells(tmp_path: Path, folder: P
     alone = JobPlace(tmp_path, "other").replica("master-0")
     alone.folder.mkdir(parents=True)
     alone.past_progress.write_text('{"step": 1, "metrics": {"loss": 3.0}}\n')
-    jobs = (Job("j", "uid", "1"), Job("k", "other", ""))
+    jobs = (MonitoredJob("j", "uid", "1"), MonitoredJob("k", "other", ""))
     found = {(each.run, each.tag): (each.source, told(each)) for each in read(tmp_path, ALL, *jobs).series}
     assert found[Run("1", "j"), "loss"] == ("events", [(1, 0.5)])
     assert found[Run("1", "j", "worker-1"), "speed"] == ("progress", [(4, 2.0)])

@@ -128,7 +128,7 @@ def test_an_output_asked_for_twice_is_refused_before_the_model_is_called() -> No
     asked = [request([1], "[1]", outputs=names) for names in (["sum"] * 9, ["sum", "rows", "sum"], ["rows", "sum"])]
     answers = batching.answer(model, asked)
     assert sums(answers) == [framing.BAD_INPUT, framing.BAD_INPUT, [1.0]]
-    assert message(answers) == "an output is asked for twice"
+    assert message(answers) == "an output is requested twice"
     assert model.calls == [1]
 
 
@@ -273,7 +273,9 @@ def test_misaligned_rows_are_given_to_nobody(count: int) -> None:
 
     answers = batching.answer(Mean(), [request([2, 3], "[1,2,3,4,5,6]")] * count)
     assert [status for status, _ in answers.results] == [framing.MODEL_FAILED] * count
-    assert message(answers) == f"the model must give one row per row: output 'mean' has shape [3] for {2 * count} rows"
+    assert message(answers) == (
+        f"the model must return one row per input row: output 'mean' has shape [3] for {2 * count} rows"
+    )
 
 
 def test_nan_fails_only_the_request_it_belongs_to() -> None:

@@ -80,7 +80,7 @@ def test_a_log_line_names_the_requests_of_a_batch_but_not_any_number(
     with caplog.at_level(logging.ERROR):
         batching.answer(model, requests(*[1] * count, value=7), told)
     [said] = [record.getMessage() for record in caplog.records]
-    assert "must give one row per row" in said
+    assert "must return one row per input row" in said
     assert said.endswith(f"(requests {', '.join(f'id-{n}' for n in range(NAMED))} and 5 more)")
 
 

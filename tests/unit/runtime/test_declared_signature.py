@@ -53,15 +53,15 @@ def test_inputs_that_fit(file: Path, datatype: str, shape: tuple[int, ...]) -> N
     [
         (
             {"inputs": (TensorSpec("x", "FP64", (-1, 4)),)},
-            "says 'x' FP64 [-1, 4], and the model takes 'input'",
+            "says 'x' FP64 [-1, 4], but the model takes 'input'",
         ),
-        ({"inputs": (TensorSpec("input", "FP64", (-1, 5)),)}, "and the model takes 'input' FP64 [-1, 4]"),
+        ({"inputs": (TensorSpec("input", "FP64", (-1, 5)),)}, "but the model takes 'input' FP64 [-1, 4]"),
         ({"inputs": (TensorSpec("input", "BYTES", (-1, 4)),)}, "spec.inputs says 'input' BYTES [-1, 4]"),
         (
             {"outputs": (TensorSpec("score", "FP64", (-1,)),)},
-            "the model gives 'predict' INT64 [-1], 'predict_proba'",
+            "the model returns 'predict' INT64 [-1], 'predict_proba'",
         ),
-        ({"outputs": (TensorSpec("predict", "FP64", (-1,)),)}, "spec.outputs says 'predict' FP64 [-1], and the model"),
+        ({"outputs": (TensorSpec("predict", "FP64", (-1,)),)}, "spec.outputs says 'predict' FP64 [-1], but the model"),
         ({"outputs": (TensorSpec("predict", "INT64", (-1, 2)),)}, "spec.outputs says 'predict' INT64 [-1, 2]"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_function_that_declares_its_own(tmp_path: Path) -> None:
         "def predict(inputs):\n    return inputs['x']\n"
         "predict.inputs = [{'name': 'x', 'datatype': 'FP64', 'shape': [-1]}]\n"
     )
-    with pytest.raises(LoadError, match=r"spec.inputs says 'y' FP64 \[-1\], and the model takes 'x' FP64 \[-1\]"):
+    with pytest.raises(LoadError, match=r"spec.inputs says 'y' FP64 \[-1\], but the model takes 'x' FP64 \[-1\]"):
         python(tmp_path, "own_signature", code, inputs=(TensorSpec("y", "FP64", (-1,)),))
 
 

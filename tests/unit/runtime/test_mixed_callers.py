@@ -158,7 +158,7 @@ def test_what_the_model_does_not_take_is_told_before_it_is_called() -> None:
     rows = np.array([[1.0, np.nan, np.inf]])
     [(status, payload)] = batching.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
     assert (status, model.calls) == (framing.BAD_INPUT, [])
-    assert payload.startswith(b"input 'x': data holds NaN, which this model does not take; send numbers")
+    assert payload.startswith(b"input 'x': data holds NaN, which this model does not accept; send numbers")
 
 
 def test_what_it_only_says_when_it_is_called_is_still_the_callers_fault() -> None:
@@ -166,4 +166,4 @@ def test_what_it_only_says_when_it_is_called_is_still_the_callers_fault() -> Non
     rows = np.array([[1.0, 2.0, np.inf]])
     [(status, payload)] = batching.answer(model, [[[["x", "FP64", [1, 3], framing.RAW, rows.tobytes()]], None]]).results
     assert status == framing.BAD_INPUT
-    assert b"holds NaN or Infinity, and the model says ValueError: not with me" in payload
+    assert b"holds NaN or Infinity, and the model raised ValueError: not with me" in payload

@@ -57,7 +57,7 @@ def test_code_beside_a_model_can_be_imported_where_it_is_trusted(
     joblib.dump(own().fit(np.array([[-1.0], [1.0]]), [0, 1]), version / "run" / "model.pkl")
     monkeypatch.undo()
     sys.modules.pop("mlflow_own_code")
-    with pytest.raises(LoadError, match="brings Python code, and is not marked as trusted"):
+    with pytest.raises(LoadError, match="contains Python code, and is not marked as trusted"):
         load(version, trusted=False)
     assert load(version).framework == "sklearn"
 
@@ -73,10 +73,10 @@ def test_without_mlflow_the_line_that_installs_it_is_told(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("description", "says"),
     [
-        ("flavors: [sklearn]", "does not say what flavors there are"),
+        ("flavors: [sklearn]", "does not list its flavors"),
         ("a: {b", "'run/MLmodel' could not be read"),
-        ("flavors: {spacy: {data: x}}", r"nothing here serves the flavours of 'run/MLmodel' \(spacy\)"),
-        ("flavors: {onnx: {data: ../../secret}}", "nothing here serves"),
+        ("flavors: {spacy: {data: x}}", "no flavor of 'run/MLmodel' can be served here: it has spacy"),
+        ("flavors: {onnx: {data: ../../secret}}", "can be served here"),
     ],
 )
 def test_a_description_that_leads_nowhere(tmp_path: Path, description: str, says: str) -> None:

@@ -61,9 +61,9 @@ def test_a_wide_model_is_not_asked() -> None:
     def never(_rows: Any) -> Any:
         raise AssertionError("asked")
 
-    assert nonfinite_probe.found(never, Matrix(nonfinite_probe.MOST_COLUMNS + 1)).everywhere == frozenset()
-    assert nonfinite_probe.found(never, Matrix(None)).everywhere == frozenset()
-    assert nonfinite_probe.found(never, Matrix(1)).everywhere == frozenset(), (
+    assert nonfinite_probe.probe(never, Matrix(nonfinite_probe.MOST_COLUMNS + 1)).everywhere == frozenset()
+    assert nonfinite_probe.probe(never, Matrix(None)).everywhere == frozenset()
+    assert nonfinite_probe.probe(never, Matrix(1)).everywhere == frozenset(), (
         "it takes no row of zeros: nothing is known"
     )
 
@@ -118,11 +118,11 @@ def _table(age: str, size: str) -> list[Any]:
     ("request_", "fault"),
     [
         (_columns(20, 1), ""), (_columns(np.nan, 1), ""), (_table("", "1"), ""), (_table("nan", "1e2"), ""),
-        (_columns(20, np.nan), "column 'size' holds NaN, which this model does not take there"),
+        (_columns(20, np.nan), "column 'size' holds NaN, which this model does not accept there"),
         (_columns(np.inf, 1), "input 'age': data holds Infinity"), (_columns(20, -np.inf), "holds Infinity"),
         (_table("20", ""), "column 'size' holds NaN"), (_table("20", "nan"), "column 'size' holds NaN"),
         (_table("1e999", "1"), "column 'age' holds Infinity"), (_table("20", "-inf"), "column 'size' holds Infinity"),
-        (_table("1_0", "1"), "column 'age' takes numbers, and '1_0' is none"),
+        (_table("1_0", "1"), "column 'age' takes numbers, and '1_0' is not a number"),
     ],
 )  # fmt: skip
 def test_columns_of_a_data_frame_each_by_itself(tmp_path: Path, request_: Any, fault: str) -> None:

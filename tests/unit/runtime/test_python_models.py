@@ -147,7 +147,9 @@ def test_what_cannot_be_served_says_why(tmp_path: Path, code: str, entrypoint: s
 
 def test_a_module_with_a_name_that_is_taken(tmp_path: Path) -> None:
     (tmp_path / "json.py").write_text("def predict(inputs): return 1")
-    with pytest.raises(LoadError, match="module 'json' of this version has the name of one that is in use already"):
+    with pytest.raises(
+        LoadError, match="module 'json' of this version has the same name as one that is already imported"
+    ):
         load(tmp_path, "", "json:predict")
 
 
@@ -158,7 +160,7 @@ def test_a_folder_does_not_lend_its_name_to_an_installed_module(tmp_path: Path, 
     sys.modules.pop(name, None)
     (tmp_path / name).mkdir()
     (tmp_path / name / "own.py").write_text("")
-    with pytest.raises(LoadError, match="means a module from elsewhere"):
+    with pytest.raises(LoadError, match="an installed module"):
         load(tmp_path, "", entrypoint)
 
 

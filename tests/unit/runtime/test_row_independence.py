@@ -49,4 +49,4 @@ def as_wide_as_its_values(x: Array) -> Array:
     ],
 )  # fmt: skip
 def test_calls_are_shared_where_that_was_tried_out(function: Callable[[Array], Array], shared: bool) -> None:
-    assert row_independence.independent(Computes(function)) is shared
+    assert row_independence.rows_are_independent(Computes(function)) is shared

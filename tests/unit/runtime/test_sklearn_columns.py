@@ -113,7 +113,10 @@ def test_rows_in_one_tensor_are_named_in_order(serve: Serve) -> None:
 @pytest.mark.parametrize(
     ("inputs", "wanted"),
     [
-        ({"input": np.array([["old", "Oslo", "true"]], object)}, "column 'age' takes numbers, and 'old' is none"),
+        (
+            {"input": np.array([["old", "Oslo", "true"]], object)},
+            "column 'age' takes numbers, and 'old' is not a number",
+        ),
         ({"input": np.array([["1", "Oslo", "maybe"]], object)}, "column 'member' takes true and false, not 'maybe'"),
         ({"input": np.array([["1", "Oslo"]], object)}, "input 'input' must have shape [-1, 3], not [1, 2]"),
         ({"input": np.array([[1.0, 2.0, 3.0]])}, "input 'input' must be BYTES, not FP64"),

@@ -140,7 +140,7 @@ def test_zero_rows_and_bad_rows(serve: Serve) -> None:
 def test_a_model_that_cannot_stand_zeros_still_serves(serve: Serve, caplog: pytest.LogCaptureFixture) -> None:
     model = serve(_Picky().fit(ROWS, NAMES))
     assert model.outputs == (TensorSpec("predict", "BYTES", (-1,)), TensorSpec("predict_proba", "FP64", (-1, 3)))
-    assert "predict of a made-up row: ValueError: zeros" in caplog.text
+    assert "predict of a synthetic row: ValueError: zeros" in caplog.text
     assert ask(model, ROWS[:2])["predict"].tolist() == ["setosa", "setosa"]
 
 
@@ -168,7 +168,7 @@ def test_an_older_version_is_logged_and_served(
     [
         ("model.joblib", False, "is a pickle, which runs code when it is loaded, and is not marked as trusted"),
         ("model.joblib", True, "holds a builtins.dict, which has neither predict nor transform"),
-        ("other.joblib", True, "no file 'other.joblib' in this version; it has model.joblib"),
+        ("other.joblib", True, "this version has no file 'other.joblib'; it has model.joblib"),
         ("../model.joblib", True, "must stay within the version's folder"),
     ],
 )
@@ -179,7 +179,7 @@ def test_what_cannot_be_served_says_why(tmp_path: Path, entrypoint: str, trusted
 
 
 def test_an_unknown_framework(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="no framework 'torch' is served; there are sklearn, xgboost"):
+    with pytest.raises(LoadError, match="framework 'torch' is not supported; supported are sklearn, xgboost"):
         registry.load("torch", "model.pt", tmp_path, trusted=True, batch=False)
 
 

@@ -37,7 +37,7 @@ def test_a_known_model_needs_no_trust(tmp_path: Path) -> None:
 
 def test_an_unknown_type_is_named(tmp_path: Path) -> None:
     dump(make_pipeline(FunctionTransformer(), Odd()).fit(ROWS, TARGETS), tmp_path / "model.skops")
-    with pytest.raises(LoadError, match=r"not known to be safe: .*Odd, and is not marked as trusted: an admin"):
+    with pytest.raises(LoadError, match=r"types unknown to skops: .*Odd, and is not marked as trusted: an admin"):
         asking.load("sklearn", tmp_path / "model.skops", trusted=False)
     model = asking.load("sklearn", tmp_path / "model.skops", trusted=True)
     np.testing.assert_allclose(asking.ask(model, {"input": ROWS})["predict"], TARGETS)

@@ -53,4 +53,4 @@ def test_inputs_that_are_declared_beside_it(tmp_path: Path) -> None:
 def test_a_failure_only_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture, does: str) -> None:
     with caplog.at_level(logging.WARNING):
         assert len(load(tmp_path, f"warm_{len(does)}", INPUTS, does)) == 1
-    assert "warm-up with a made-up row: " in caplog.text
+    assert "warm-up with a synthetic row: " in caplog.text

@@ -103,7 +103,7 @@ def test_a_link_in_place_of_the_run_folder_is_not_followed(tmp_path: Path) -> No
 def test_a_file_is_no_data_dir(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     home = Home.of(tmp_path / "file")
-    with pytest.raises(UnusableHome, match="cannot be used as data dir"):
+    with pytest.raises(UnusableHome, match="cannot be used as the data dir"):
         home.prepare()
 
 

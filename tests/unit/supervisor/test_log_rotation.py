@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.cli.plane import log_tail
-from mizzen.supervisor.processes.log_rotation import Retention, expire, rotate, too_long
+from mizzen.supervisor.processes.log_rotation import LogRetention, expire, is_too_long, rotate
 from mizzen.supervisor.protocol import Boot
 
 DAY = 86_400
@@ -26,7 +26,7 @@ def test_so_many_are_kept(tmp_path: Path) -> None:
     with path.open("ab", buffering=0) as writer:
         for number in range(5):
             writer.write(b"%d\n" % number)
-            assert too_long(path, limit=1)
+            assert is_too_long(path, limit=1)
             rotate(path, 3)
         writer.write(b"new\n")
     found = {name: (tmp_path / name).read_text() for name in names(tmp_path)}
@@ -55,7 +55,7 @@ def test_what_comes_while_it_is_copied_is_copied_too(tmp_path: Path) -> None:
     kept: list[int] = []
     try:
         for _ in range(20):
-            while not too_long(path, limit=1000):
+            while not is_too_long(path, limit=1000):
                 pass
             rotate(path)
             kept += [int(line) for line in (tmp_path / "x.log.1").read_text().splitlines()]
@@ -118,10 +118,10 @@ def test_on_a_full_disk_it_is_emptied_and_no_copy_stays(tmp_path: Path, monkeypa
 
 
 def test_a_supervisor_is_told(tmp_path: Path) -> None:
-    Boot(logs=Retention(100, 5, 2.5)).write(tmp_path / "boot.json")
-    assert Boot.read(tmp_path / "boot.json").logs == Retention(100, 5, 2.5)
+    Boot(logs=LogRetention(100, 5, 2.5)).write(tmp_path / "boot.json")
+    assert Boot.read(tmp_path / "boot.json").logs == LogRetention(100, 5, 2.5)
     (tmp_path / "older.json").write_text("{}")
-    assert Boot.read(tmp_path / "older.json").logs == Retention()
+    assert Boot.read(tmp_path / "older.json").logs == LogRetention()
 
 
 def test_following_through_rotations_loses_nothing(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from mizzen.blobs.documents import Documents
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.controllers.training import checkpoint_retention
 from mizzen.controllers.training.facts import SavedCheckpoints
@@ -14,7 +15,7 @@ from mizzen.errors import MizzenError
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.training import JobProgress, JobRetention
 from mizzen.runs import progress, records
-from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, Documents
+from mizzen.runs.checkpoints import Checkpoint, CheckpointStore
 from mizzen.runs.paths import JobPlace
 
 log = logging.getLogger(__name__)

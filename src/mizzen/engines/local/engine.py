@@ -47,7 +47,7 @@ from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import ProcessView, State
 
 MAX_REQUEST_SECONDS = 65.0
-"""Seconds. No request takes longer: gateways limit them to 60."""
+"""No request takes longer: gateways limit them to 60 seconds."""
 
 DEFAULT_BUILD = BuildSettings()
 
@@ -78,7 +78,7 @@ class LocalEngine:
         self._blobs = blobs
         self._python = python
         self._now = now
-        self._cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._cores = count_cores()
         self._gpus = GpuAllocator(home, gpus)
         self._ports = ReplicaPorts(home)
         self._observer = ProcessObserver(home, self._hint, intervals)
@@ -129,10 +129,8 @@ class LocalEngine:
             except Refused as error:
                 raise Unavailable(f"the supervisor does not run {workload.ref}: {error}") from error
         wanted = range(spec.replicas)
-        seen = {
-            index: self._status(paths, view, reported, wanted)
-            for index, view in self._observer.replicas(paths.uid).items()
-        }
+        views = self._observer.replicas(paths.uid)
+        seen = {index: self._status(paths, view, reported, wanted) for index, view in views.items()}
         for index in wanted:
             reason = obstacle or lacking.get(index)
             if reason is not None:
@@ -188,13 +186,13 @@ class LocalEngine:
         paths = self._track(workload)
         if build:
             wanted = WorkloadSpec.of(workload).environment
-            printed = {0: self._environments.log_path(wanted)} if wanted is not None else {}
-            return logs.read(lambda: printed, tail=tail, follow=lambda: follow and paths.uid in self._refs)
+            paths_of_build = {0: self._environments.log_path(wanted)} if wanted is not None else {}
+            return logs.read(lambda: paths_of_build, tail=tail, follow=lambda: follow and paths.uid in self._refs)
         return logs.read(paths.logs, tail=tail, follow=lambda: follow and paths.uid in self._refs, places=places)
 
     async def changes(self) -> AsyncIterator[Ref]:
         """Begins with every known workload. Raises the error that ended the observer, if any."""
-        looking = self._start_observer()
+        observing = self._start_observer()
         queue: asyncio.Queue[Ref | None] = asyncio.Queue()
         self._hints.add(queue)
         try:
@@ -202,7 +200,7 @@ class LocalEngine:
                 yield ref
             while (ref_or_end := await queue.get()) is not None:
                 yield ref_or_end
-            await looking
+            await observing
         finally:
             self._hints.discard(queue)
 
@@ -294,7 +292,7 @@ class LocalEngine:
             serving = [view for view in before if ready(view)]
             stuck = self._reloads.find_stuck(paths, spec, serving)
             if stuck is not None:
-                self._observer.observe(await client.remove(stuck.key) or replace(stuck, state=State.GONE, pid=None))
+                self._observer.observe(await client.remove(stuck.key) or _as_gone(stuck))
                 serving.remove(stuck)
             files = self._reloads.files_at_start(paths, spec, reported, serving)
             wanted = [
@@ -311,8 +309,7 @@ class LocalEngine:
             for surplus in (view for view in before if view.key not in keys):
                 # A surplus process may finish its requests, however long they take: others keep serving.
                 grace = MAX_REQUEST_SECONDS if surplus in serving else None
-                left = await client.remove(surplus.key, grace)
-                self._observer.observe(left or replace(surplus, state=State.GONE, pid=None))
+                self._observer.observe(await client.remove(surplus.key, grace) or _as_gone(surplus))
 
     async def _replace_lost_ports(
         self,
@@ -334,8 +331,8 @@ class LocalEngine:
         Returns the other processes."""
         left = []
         for view in views:
-            if self._observer.readiness(view.key) == "foreign":
-                ending = await client.remove(view.key) or replace(view, state=State.GONE, pid=None)
+            if self._observer.state(view.key).readiness == "foreign":
+                ending = await client.remove(view.key) or _as_gone(view)
                 self._observer.observe(ending)
                 if ending.state is State.GONE:
                     continue
@@ -367,21 +364,8 @@ class LocalEngine:
         self, paths: WorkloadPaths, view: ProcessView, reported: Mapping[int, ReplicaStatus], wanted: Container[int]
     ) -> ReplicaStatus:
         index = paths.index(view.key)
-        readiness, report, lacks = (
-            self._observer.readiness(view.key),
-            self._observer.report(view.key),
-            self._observer.explain_not_ready(view.key),
-        )
-        return status_of(
-            view,
-            readiness,
-            paths,
-            index,
-            reported=reported.get(index),
-            wanted=index in wanted,
-            report=report,
-            lacks=lacks,
-        )
+        state = self._observer.state(view.key)
+        return status_of(view, state, paths, index, reported=reported.get(index), wanted=index in wanted)
 
     @asynccontextmanager
     async def _supervisor(self) -> AsyncIterator[Client]:
@@ -397,6 +381,15 @@ class LocalEngine:
             if self._client is client:  # and not already that of the next supervisor
                 self._client = None
             raise
+
+
+def count_cores() -> int:
+    """The CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _as_gone(view: ProcessView) -> ProcessView:
+    return replace(view, state=State.GONE, pid=None)
 
 
 def _existing_folder(path: str) -> str | None:

@@ -7,9 +7,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.protocol.frames import msgpack
@@ -38,7 +38,7 @@ belongs to a release that shares no version of frames with this one."""
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReport:
-    """What a replica reports about itself; empty fields where it reports nothing."""
+    """A replica's report about itself; fields that it does not report are empty."""
 
     files: str = ""
     """The files that it serves."""
@@ -49,33 +49,56 @@ class ReplicaReport:
     """The protocol of an HTTP server."""
 
 
-class FrameProbe:
-    """Watches the socket of one running process. Create a new probe for another process."""
+@dataclass(frozen=True, slots=True)
+class ProbeState:
+    """The observations of a probe about its process."""
 
-    def __init__(self, path: Path, on_change: Callable[[], None]) -> None:
-        """Needs a running event loop. `on_change` is called after each change of `readiness`."""
-        self.readiness: Readiness = "unknown"
-        self.signature: Signature | None = None
-        """From its last HELLO."""
-        self.report = ReplicaReport()
-        self.message = ""
-        self._writer: asyncio.StreamWriter | None = None
-        self._reloaded: asyncio.Future[str] | None = None
-        self._version = OLDEST
-        self._path = path
+    readiness: Readiness = "unknown"
+    message: str = ""
+    """Why it is not ready, once that takes long or if it was ready before."""
+    signature: Signature | None = None
+    """From its last HELLO."""
+    report: ReplicaReport = ReplicaReport()
+
+
+class Probe:
+    """Watches one running process in a task. Create a new probe for another process."""
+
+    def __init__(self, on_change: Callable[[], None], report: ReplicaReport) -> None:
+        """Needs a running event loop. `on_change` is called after each change of `state`."""
+        self.state = ProbeState(report=report)
         self._on_change = on_change
         self._task = asyncio.create_task(self._run())
 
     def stop(self) -> None:
         self._task.cancel()
 
+    async def _run(self) -> None:
+        raise NotImplementedError
+
+    def _update(self, **changes: Any) -> None:
+        before, self.state = self.state, replace(self.state, **changes)
+        if self.state != before:
+            self._on_change()
+
+
+class FrameProbe(Probe):
+    """Watches the socket of a process."""
+
+    def __init__(self, path: Path, on_change: Callable[[], None]) -> None:
+        self._writer: asyncio.StreamWriter | None = None
+        self._reloaded: asyncio.Future[str] | None = None
+        self._version = OLDEST
+        self._path = path
+        super().__init__(on_change, ReplicaReport())
+
     def reload(self, folder: Path, files: str) -> Awaitable[str]:
-        """Have a ready replica load these files, whose digest is `files`. The result is why it refuses; empty when it
-        has loaded them."""
+        """Have a ready replica load these files, whose digest is `files`. The result is the reason of a refusal, or
+        empty."""
         assert self._writer is not None
         self._reloaded = asyncio.get_running_loop().create_future()
-        wish = msgpack.pack({"artifacts": str(folder), "files": files})
-        self._writer.write(encode(RELOAD, 1, wish, version=self._version))
+        body = msgpack.pack({"artifacts": str(folder), "files": files})
+        self._writer.write(encode(RELOAD, 1, body, version=self._version))
         return self._reloaded
 
     async def _run(self) -> None:
@@ -93,10 +116,10 @@ class FrameProbe:
             return await self._listen(reader)
         except UnsupportedVersion as error:
             log.warning("%s: %s", self._path, error)
-            self._set_readiness("foreign")
+            self._update(readiness="foreign")
             return True
         except (OSError, FrameError):
-            self._set_readiness("starting")
+            self._update(readiness="starting")
             return False
         finally:
             self._finish_reload("it ended while loading them")
@@ -112,37 +135,31 @@ class FrameProbe:
                     if frame.id:
                         self._finish_reload("")
                 elif frame.type == REPLY:
-                    self._finish_reload(_refusal(frame.body))
+                    self._finish_reload(_parse_refusal(frame.body))
                 elif frame.type == DRAIN:
-                    self._set_readiness("draining")
+                    self._update(readiness="draining")
                     return True
-        self._set_readiness("starting")
+        self._update(readiness="starting")
         return False
 
     def _on_hello(self, body: bytes | memoryview, version: int) -> None:
-        """Raises Foreign."""
-        before = self.readiness, self.signature, self.report
+        """Raises UnsupportedVersion."""
+        changes: dict[str, Any] = {}
         with suppress(ValueError, TypeError):  # a HELLO counts even if its body is invalid
             hello = msgpack.unpack(body)
             self._version = negotiate_version(hello.get("frames"), version)
-            self.signature = Signature.model_validate({name: hello.get(name, ()) for name in ("inputs", "outputs")})
+            tensors = {name: hello.get(name, ()) for name in ("inputs", "outputs")}
+            changes["signature"] = Signature.model_validate(tensors)
             files, began = (str(hello.get(name, "")) for name in ("files", "began"))
-            self.report = ReplicaReport(files, began, hello.get("reloads") is True)
-        self.readiness = "ready"
-        if (self.readiness, self.signature, self.report) != before:
-            self._on_change()
+            changes["report"] = ReplicaReport(files, began, hello.get("reloads") is True)
+        self._update(readiness="ready", **changes)
 
     def _finish_reload(self, why_not: str) -> None:
         if self._reloaded is not None and not self._reloaded.done():
             self._reloaded.set_result(why_not)
 
-    def _set_readiness(self, readiness: Readiness) -> None:
-        if readiness != self.readiness:
-            self.readiness = readiness
-            self._on_change()
 
-
-def _refusal(body: bytes | memoryview) -> str:
+def _parse_refusal(body: bytes | memoryview) -> str:
     with suppress(ValueError, TypeError):
         [[_, message]] = msgpack.unpack(body)[1]
         return str(message, "utf-8", "replace") or "it does not say why"

@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from mizzen.engines.local.frame_probe import RETRY, Readiness, ReplicaReport
-from mizzen.kinds.parts.signatures import Signature
+from mizzen.engines.local.frame_probe import RETRY, Probe, ReplicaReport
 from mizzen.kinds.workload import WireProtocol
 
 HOST = "127.0.0.1"
@@ -73,8 +72,8 @@ class ProbeIntervals:
 DEFAULT_INTERVALS = ProbeIntervals()
 
 
-class HttpProbe:
-    """Polls one running process. Create a new probe for another process or another target.
+class HttpProbe(Probe):
+    """Polls a process. Create a new probe for another target.
 
     Each request uses its own connection, closed at once: a server with a single thread could serve no others meanwhile.
     """
@@ -87,14 +86,8 @@ class HttpProbe:
         known: str = "",
         intervals: ProbeIntervals = DEFAULT_INTERVALS,
     ) -> None:
-        """Needs a running event loop. `on_change` is called after each change. `known`: the protocol found before."""
-        self.readiness: Readiness = "unknown"
-        self.signature: Signature | None = None
-        self.report = ReplicaReport(protocol=known)
-        self.message = ""
-        """Why it is not ready, once that takes long or if it was ready before."""
+        """`known`: the protocol found before."""
         self._target = target
-        self._on_change = on_change
         self._intervals = intervals
         self._path = ""
         """The path that first returned 200: the only one requested from then on."""
@@ -102,10 +95,7 @@ class HttpProbe:
         self._since = 0.0
         """Since when it has been listening without being ready, or not listening."""
         self._timeouts = 0
-        self._task = asyncio.create_task(self._run())
-
-    def stop(self) -> None:
-        self._task.cancel()
+        super().__init__(on_change, ReplicaReport(protocol=known))
 
     async def _run(self) -> None:
         while True:  # noqa: ASYNC110  there is no event for a server that starts or stops to respond
@@ -132,12 +122,12 @@ class HttpProbe:
         return self._on_not_ready(", ".join(responses))
 
     def _list_requests(self) -> Iterator[tuple[str, str]]:
-        questions = self._target.paths(self.report.protocol)
+        questions = self._target.paths(self.state.report.protocol)
         return ((name, path) for name, path in questions if self._path in ("", path))
 
     def _on_ready(self, protocol: str, path: str) -> float:
         self._listens, self._timeouts, self._path = None, 0, path
-        self._update("ready", "", ReplicaReport(protocol=protocol))
+        self._update(readiness="ready", message="", report=ReplicaReport(protocol=protocol))
         return self._intervals.ready
 
     def _on_timeout(self) -> float:
@@ -172,13 +162,7 @@ class HttpProbe:
 
     def _report_not_ready(self, message: str) -> None:
         is_late = self._path or self._seconds_waited() >= self._intervals.grace
-        self._update("starting", message if is_late else "", self.report)
-
-    def _update(self, readiness: Readiness, message: str, report: ReplicaReport) -> None:
-        before = self.readiness, self.message, self.report
-        self.readiness, self.message, self.report = readiness, message, report
-        if (readiness, message, report) != before:
-            self._on_change()
+        self._update(readiness="starting", message=message if is_late else "")
 
 
 async def get_status(port: int, path: str, seconds: float) -> int:

@@ -17,6 +17,7 @@ FIRST = "0-0"
 """The position before the first line of a log that was never rotated."""
 
 _POLL_INTERVAL = 0.2
+_NO_FILE = os.stat_result([0] * 10)
 _CHUNK = 1 << 18
 
 
@@ -35,7 +36,7 @@ async def read(
     readers: dict[int, LogReader] = {}
     resumed = bool(places)
     while True:
-        going_on = follow()  # checked before reading, so that the last output is read, too
+        live = follow()  # checked before reading, so that the last output is read, too
         for index, path in find().items():
             if index not in readers:
                 # The log of a replica that started while no reader was connected is read from its first line.
@@ -50,9 +51,9 @@ async def read(
                 if places is not None:
                     places[index] = reader.position() or places[index]
                 yield _with_prefix(chunk, prefix)
-            if not going_on and (rest := reader.read_rest()):
+            if not live and (rest := reader.read_rest()):
                 yield _with_prefix(rest, prefix)
-        if not going_on:
+        if not live:
             return
         await asyncio.sleep(_POLL_INTERVAL)
 
@@ -64,7 +65,7 @@ def prune(folder: Path, lives: Callable[[str], bool], keep: int = KEEP) -> None:
         found = split_key(path.name.partition(".log")[0])
         if found is not None:
             logs[found[0]].append(path)
-    newest = {uid: max(map(_mtime, paths)) for uid, paths in logs.items() if not lives(uid)}
+    newest = {uid: max(_stat(path).st_mtime for path in paths) for uid, paths in logs.items() if not lives(uid)}
     for uid in sorted(newest, key=newest.__getitem__, reverse=True)[keep:]:
         for path in logs[uid]:
             path.unlink(missing_ok=True)
@@ -81,7 +82,7 @@ class LogReader:
         if at:
             offset, _, older = at.partition("-")
             self._offset, self._older_offset = int(offset), -1
-            if int(older) != _inode(self._older):  # it was rotated since: the rest is in the older file
+            if int(older) != _stat(self._older).st_ino:  # it was rotated since: the rest is in the older file
                 self._older_offset, self._offset = self._offset, 0
             return
         self._offset, found = _offset_of_last(path, tail)
@@ -107,7 +108,7 @@ class LogReader:
         """
         if self._older_offset >= 0:
             return ""
-        return f"{self._offset - len(self._partial)}-{_inode(self._older)}"
+        return f"{self._offset - len(self._partial)}-{_stat(self._older).st_ino}"
 
     def read_rest(self) -> bytes:
         """The last line without a newline, with one added."""
@@ -120,7 +121,7 @@ class LogReader:
             self._older_offset = self._older_offset + len(data) if data else -1
             if data:
                 return data
-        if _size(self._path) < self._offset:  # it was rotated: the unread part is in the older file now
+        if _stat(self._path).st_size < self._offset:  # it was rotated: the unread part is in the older file now
             self._older_offset, self._offset = self._offset, 0
             return self._next()
         data = _read(self._path, self._offset)
@@ -138,7 +139,7 @@ def _offset_of_last(path: Path, lines: int | None) -> tuple[int, int]:
     """The offset of the last `lines` lines, and how many there are (counted only if `lines` is a number)."""
     if lines is None:
         return 0, 0
-    at, found = _size(path), 0
+    at, found = _stat(path).st_size, 0
     if lines == 0 or at == 0:
         return at, 0
     end = at
@@ -164,22 +165,8 @@ def _read(path: Path, offset: int, length: int = _CHUNK) -> bytes:
         return b""
 
 
-def _mtime(path: Path) -> float:
+def _stat(path: Path) -> os.stat_result:
     try:
-        return path.stat().st_mtime
+        return path.stat()
     except FileNotFoundError:
-        return 0.0
-
-
-def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return 0
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        return _NO_FILE

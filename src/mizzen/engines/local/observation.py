@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from mizzen.engines.local.frame_probe import FrameProbe, Readiness, ReplicaReport
+from mizzen.engines.local.frame_probe import FrameProbe, Probe, ProbeState
 from mizzen.engines.local.http_probe import DEFAULT_INTERVALS, HttpProbe, HttpTarget, ProbeIntervals
 from mizzen.engines.local.process_specs import WorkloadPaths, split_key
 from mizzen.kinds.parts.signatures import Signature
@@ -31,7 +31,7 @@ class ProcessObserver:
         self._on_change = on_change
         self._views: dict[str, dict[int, ProcessView]] = {}
         self._targets: dict[str, Mapping[int, HttpTarget] | None] = {}
-        self._probes: dict[str, tuple[int, HttpTarget | None, FrameProbe | HttpProbe]] = {}
+        self._probes: dict[str, tuple[int, HttpTarget | None, Probe]] = {}
         """By replica: the pid of its process, the HTTP target (None: it has a socket), and the probe."""
 
     async def run(self) -> None:
@@ -61,27 +61,18 @@ class ProcessObserver:
         """The processes that are not known to be gone, by index."""
         return dict(self._views.get(uid, {}))
 
-    def readiness(self, key: str) -> Readiness:
+    def state(self, key: str) -> ProbeState:
         probe = self.probe(key)
-        return probe.readiness if probe is not None else "unknown"
+        return probe.state if probe is not None else ProbeState()
 
-    def report(self, key: str) -> ReplicaReport:
-        probe = self.probe(key)
-        return probe.report if probe is not None else ReplicaReport()
-
-    def explain_not_ready(self, key: str) -> str:
-        """Why a replica is not ready, if that is known."""
-        probe = self.probe(key)
-        return probe.message if probe is not None else ""
-
-    def probe(self, key: str) -> FrameProbe | HttpProbe | None:
+    def probe(self, key: str) -> Probe | None:
         """The probe of a running process, if there is one."""
         return self._probes.get(key, (0, None, None))[2]
 
     def signature(self, uid: str) -> Signature | None:
         """The signature of a workload, if one of its replicas has reported it."""
-        probes = (self.probe(view.key) for view in self.replicas(uid).values())
-        return next((probe.signature for probe in probes if probe is not None and probe.signature is not None), None)
+        signatures = (self.state(view.key).signature for view in self.replicas(uid).values())
+        return next((signature for signature in signatures if signature is not None), None)
 
     def observe(self, view: ProcessView) -> None:
         found = split_key(view.key)
@@ -135,7 +126,7 @@ class ProcessObserver:
         if view.state is State.RUNNING and view.pid is not None:
             self._probes[view.key] = (view.pid, target, self._new_probe(uid, index, view.pid, target))
 
-    def _new_probe(self, uid: str, index: int, pid: int, target: HttpTarget | None) -> FrameProbe | HttpProbe:
+    def _new_probe(self, uid: str, index: int, pid: int, target: HttpTarget | None) -> Probe:
         def notify() -> None:
             self._on_change(uid)
 

@@ -1,4 +1,4 @@
-"""The inputs of a process besides its files: the environment it runs in, and its secrets."""
+"""The inputs of a process in addition to its files: the environment it runs in, and its secrets."""
 
 from __future__ import annotations
 
@@ -44,10 +44,8 @@ class Preparer:
             try:
                 secrets[variable] = await self._reveal(namespace, ref.name, ref.key)
             except NotFound:
-                makes = f"mizzen secret set {ref.name} {ref.key}"
-                return Obstacle(
-                    "waiting", f"{_describe_need(variable, ref)}, which does not exist: {makes}", "SecretNotFound"
-                )
+                why = f"{_describe_need(variable, ref)}, which does not exist: mizzen secret set {ref.name} {ref.key}"
+                return Obstacle("waiting", why, "SecretNotFound")
             except MizzenError as error:
                 why = f"{_describe_need(variable, ref)}, which cannot be read: {error.message}"
                 return Obstacle("waiting", why, "SecretUnreadable")
@@ -56,5 +54,5 @@ class Preparer:
 
 def _describe_need(variable: str, ref: SecretKeyRef) -> str:
     """Names the dataset instead of its variables: users wrote the former in their spec."""
-    who = "the dataset" if variable.startswith(DATASET_SECRETS) else variable
-    return f"{who} needs key '{ref.key}' of secret '{ref.name}'"
+    name = "the dataset" if variable.startswith(DATASET_SECRETS) else variable
+    return f"{name} needs key '{ref.key}' of secret '{ref.name}'"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mizzen.engines.local import http_env
-from mizzen.engines.local.frame_probe import Readiness, ReplicaReport
+from mizzen.engines.local.frame_probe import ProbeState, Readiness, ReplicaReport
 from mizzen.engines.local.gpus.allocation import ACCOUNTING
 from mizzen.engines.local.http_probe import HOST, HttpTarget
 from mizzen.kinds.rules import workload_template
@@ -19,7 +19,6 @@ from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatu
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import KEPT_MEMORY, ProcessSpec, ProcessView, State
 
-NO_REPORT = ReplicaReport()
 RANK = 2
 """Runtimes are stopped last: gateways still wait for responses that runtimes compute."""
 
@@ -186,7 +185,6 @@ def process_of(
     reloaded = {"MIZZEN_RELOADED": str(paths.folder(spec, files)), "MIZZEN_RELOADED_DIGEST": files}
     command, own_env, address_env = _command_and_env(spec, paths, index)
     program, *arguments = command
-    memory = memory_of(spec)
     argv = (*_interpreter(python, built, spec), *arguments) if program == "python" else command
     withheld = ACCOUNTING.union(gpus or ())
     return ProcessSpec(
@@ -197,14 +195,10 @@ def process_of(
             **{name: value for name, value in own_env.items() if name not in ours},
             **address_env,
             "MIZZEN_ARTIFACTS": str(paths.files),
-            # These two also give a process with other files or secrets another fingerprint, so that it is restarted.
+            # A process with other files has another fingerprint, so that it is restarted.
             "MIZZEN_ARTIFACTS_DIGEST": initial_files(spec),
-            **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
-            "MIZZEN_TERMINATION_LOG": str(paths.termination_log(index)),
-            "MIZZEN_DATA_DIR": str(paths.home.data_dir),
-            **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
             **({"MIZZEN_ENVIRONMENT": built.key} if built is not None else {}),
-            **(gpus if gpus and spec.gpu is not None else {}),
+            **common_env(spec, paths, index, gpus),
         },
         # These change without a restart and apply at the next start: the thread limit, which depends on other replicas;
         # files that it reloads; and the runtime of another release.
@@ -212,7 +206,7 @@ def process_of(
         | (reloaded if files != initial_files(spec) else {})
         | (_python_path(built, spec) if built is not None else {})
         | (dict(gpus) if gpus and spec.gpu is None else {}),
-        memory=memory,
+        memory=memory_of(spec),
         secret_names=tuple(sorted(spec.secret_env.keys() - address_env.keys())),
         secrets={name: value for name, value in (secrets or {}).items() if name not in withheld.union(address_env)},
         cwd=cwd or str(paths.work),
@@ -222,6 +216,19 @@ def process_of(
         termination_log=str(paths.termination_log(index)),
         rank=RANK,
     )
+
+
+def common_env(spec: WorkloadSpec, paths: WorkloadPaths, index: int, gpus: Mapping[str, str] | None) -> dict[str, str]:
+    """The variables of all processes, also of runners. Those of GPUs are here only if the spec requests one."""
+    memory = memory_of(spec)
+    return {
+        # A process with other secrets has another fingerprint, so that it is restarted.
+        **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
+        "MIZZEN_TERMINATION_LOG": str(paths.termination_log(index)),
+        "MIZZEN_DATA_DIR": str(paths.home.data_dir),
+        **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
+        **(gpus if gpus and spec.gpu is not None else {}),
+    }
 
 
 def _command_and_env(
@@ -241,8 +248,8 @@ def _interpreter(python: str, built: BuiltEnvironment | None, spec: WorkloadSpec
 
 
 def _python_path(built: BuiltEnvironment, spec: WorkloadSpec) -> dict[str, str]:
-    """The module path besides the environment: the runtime, then the PYTHONPATH of the spec. Those of the plane's own
-    process are not inherited. The first replica writes the bytecode of its imports for all later ones."""
+    """The module path in addition to the environment: the runtime, then the PYTHONPATH of the spec. The variables of
+    the plane's process are not inherited. The first replica writes the bytecode of its imports for all later ones."""
     own = spec.env.get("PYTHONPATH")
     path = f"{built.parts}{os.pathsep}{own}" if own else built.parts
     return {"PYTHONPATH": path, "PYTHONHOME": "", "PYTHONDONTWRITEBYTECODE": ""}
@@ -250,17 +257,15 @@ def _python_path(built: BuiltEnvironment, spec: WorkloadSpec) -> dict[str, str]:
 
 def status_of(
     view: ProcessView,
-    readiness: Readiness,
+    probed: ProbeState,
     paths: WorkloadPaths,
     index: int,
     *,
     reported: ReplicaStatus | None,
     wanted: bool,
-    report: ReplicaReport = NO_REPORT,
-    lacks: str = "",
 ) -> ReplicaStatus:
-    """`reported` is the last report, maybe by an earlier engine. `lacks`: why a running process is not ready."""
-    state = _state(view, readiness, reported, wanted=wanted)
+    """`reported` is the last report, maybe by an earlier engine."""
+    state, report = _state(view, probed.readiness, reported, wanted=wanted), probed.report
     if not report.files and reported is not None:
         report = ReplicaReport(
             files=reported.files, reloads=reported.reloads, protocol=report.protocol or reported.protocol
@@ -274,7 +279,7 @@ def status_of(
         restarts=view.restarts,
         exit_code=view.exit_code,
         reason="OutOfMemory" if state != "ready" and view.exit_code == EXIT_OUT_OF_MEMORY else "",
-        message="" if state == "ready" else (running and lacks) or _message(view, wanted=wanted),
+        message="" if state == "ready" else (running and probed.message) or _message(view, wanted=wanted),
         files=report.files,
         reloads=report.reloads,
         protocol=report.protocol,
@@ -286,9 +291,7 @@ def status_of_unobserved(paths: WorkloadPaths, index: int, *, reported: ReplicaS
     address = paths.address(index)
     if reported is not None:
         return reported.model_copy(update={"address": address})
-    return ReplicaStatus.model_validate(
-        {"index": index, "state": "waiting", "address": address, "message": "waiting for the supervisor"}
-    )
+    return ReplicaStatus(index=index, state="waiting", address=address, message="waiting for the supervisor")
 
 
 def status_of_blocked(
@@ -296,8 +299,7 @@ def status_of_blocked(
 ) -> ReplicaStatus:
     """A replica that should exist and cannot be started. A running replica is reported as it is."""
     if seen is None:
-        fields = {"index": index, "state": obstacle.state, "address": paths.address(index)}
-        seen = ReplicaStatus.model_validate(fields)
+        seen = ReplicaStatus(index=index, state=obstacle.state, address=paths.address(index))
     elif seen.state != "waiting" or not obstacle.reason:
         return seen
     return seen.model_copy(update={"reason": obstacle.reason, "message": obstacle.message})
@@ -310,14 +312,15 @@ def choose_due(
 
     That one is included only when all others are ready, so that with several replicas some always serve.
     """
-    serving = [process for process in wanted if _serves_another_spec(process, present.get(process.key), ready)]
+
+    def serves_another_spec(process: ProcessSpec) -> bool:
+        view = present.get(process.key)
+        return view is not None and view.fingerprint != process.fingerprint and ready(view)
+
+    serving = [process for process in wanted if serves_another_spec(process)]
     others = [process for process in wanted if process not in serving]
     settled = all(process.key in present and ready(present[process.key]) for process in others)
     return others + serving[: 1 if settled else 0]
-
-
-def _serves_another_spec(process: ProcessSpec, view: ProcessView | None, ready: Callable[[ProcessView], bool]) -> bool:
-    return view is not None and view.fingerprint != process.fingerprint and ready(view)
 
 
 def _state(view: ProcessView, readiness: Readiness, reported: ReplicaStatus | None, *, wanted: bool) -> ReplicaState:

@@ -100,7 +100,7 @@ class ReloadCoordinator:
         """Files that processes may read; None when that is unknown for one of them."""
         used = {artifacts_digest(spec)}
         for view in self._observer.replicas(paths.uid).values():
-            report = self._observer.report(view.key)
+            report = self._observer.state(view.key).report
             if not report.files:
                 return None
             used |= {report.files, report.began}
@@ -136,11 +136,11 @@ class ReloadCoordinator:
         self._on_change(uid)
 
     def _files_of(self, key: str) -> str:
-        return self._observer.report(key).files
+        return self._observer.state(key).report.files
 
     def _is_outdated(self, key: str, wanted: str) -> bool:
         """True only when the replica has reported its files."""
-        return self._observer.readiness(key) == "ready" and self._files_of(key) not in ("", wanted)
+        return self._observer.state(key).readiness == "ready" and self._files_of(key) not in ("", wanted)
 
     def _refusal_of(self, key: str, wanted: str) -> str:
         files, why = self._refused.get(key, ("", ""))

@@ -1,7 +1,7 @@
 """A task as a supervised runner process, and their state as the status of a replica. Pure, apart from file access.
 
-The exit record determines how an attempt ended, whatever happened to the process: the supervisor, the plane or the
-machine may have gone down in between. A process that ended without a record was killed, and its command with it. It is
+The exit record determines how an attempt ended, not the exit of the process: the supervisor, the plane or the machine
+may have gone down in between. A process that ended without a record was killed, and its command with it. It is
 started once more, to save the checkpoints of the command.
 """
 
@@ -20,14 +20,13 @@ from mizzen.engines.local.process_specs import (
     BuiltEnvironment,
     Obstacle,
     WorkloadPaths,
-    memory_of,
-    secrets_digest,
+    common_env,
 )
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.workload import ReplicaState, ReplicaStatus, TrainingTask, WorkloadSpec
 from mizzen.runs import records
 from mizzen.runs.paths import JobPlace, ReplicaPlace
-from mizzen.runs.records import EXIT_REASONS, Exit, File, Report, Task
+from mizzen.runs.records import LOST_MESSAGES, Exit, File, Report, Task
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 INDEX = 0
@@ -79,7 +78,7 @@ def read_attempt(paths: ReplicaPlace, attempt: int) -> AttemptFiles:
 
 
 def should_restart(found: AttemptFiles) -> bool:
-    """Is there work left for this attempt, although its runner has ended?"""
+    """Whether there is work left for this attempt, although its runner has ended."""
     return found.exit is None and (found.stopped or (found.begun and not found.lost))
 
 
@@ -101,9 +100,9 @@ def write_task(paths: WorkloadPaths, spec: WorkloadSpec, namespace: str) -> None
     Blocking. Raises OSError.
     """
     where = paths_of(paths, spec)
-    written = json.loads(json.dumps(task_of(spec, namespace).to_json()))
-    if records.read(where.task) != written:
-        records.write(where.task, written)
+    task = json.loads(json.dumps(task_of(spec, namespace).to_json()))
+    if records.read(where.task) != task:
+        records.write(where.task, task)
     where.report.unlink(missing_ok=True)
     paths.work.mkdir(parents=True, exist_ok=True)
 
@@ -148,9 +147,8 @@ def runner_of(
 ) -> ProcessSpec:
     """`secrets`, `built` and `gpus` as for `process_specs.process_of`. `blob_env`, `blob_secrets`: variables that tell
     where the blob store is."""
-    memory, hidden = memory_of(spec), blob_secrets or {}
-    names = {*_secret_names(spec), *hidden}
-    known = {**(secrets or {}), **hidden}
+    names = {*_secret_names(spec), *(blob_secrets or {})}
+    known = {**(secrets or {}), **(blob_secrets or {})}
     return ProcessSpec(
         key=paths.key(INDEX),
         # Never the interpreter of an environment: the runner is our code, only its command is the user's.
@@ -158,12 +156,8 @@ def runner_of(
         env={
             "MIZZEN_TASK": str(paths_of(paths, spec).task),
             ATTEMPT: str(task_of_spec(spec).attempt),
-            **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
-            "MIZZEN_TERMINATION_LOG": str(paths.termination_log(INDEX)),
-            "MIZZEN_DATA_DIR": str(paths.home.data_dir),
-            # The runner enforces it: the limit is for the command, and must not keep the runner from reporting its end.
-            **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
-            **(gpus if gpus and spec.gpu is not None else {}),
+            # The runner enforces MIZZEN_MEMORY: a limit of its own could keep it from reporting the end of the command.
+            **common_env(spec, paths, INDEX, gpus),
         },
         # These may change without a restart of a running command: only another attempt is another process.
         varying=dict.fromkeys(THREADS, str(threads))
@@ -184,7 +178,7 @@ def runner_of(
 
 
 def has_ended(reported: ReplicaStatus | None, attempt: int) -> bool:
-    """Was the end of this attempt reported? Then nothing is started for it, even if its files are gone."""
+    """Whether the end of this attempt was reported. Nothing is started for it then, even if its files are gone."""
     return reported is not None and reported.state == "ended" and reported.attempt == attempt
 
 
@@ -243,9 +237,9 @@ def _status_waiting(
 def _status_running(attempt: int, found: AttemptFiles, view: ProcessView) -> ReplicaStatus:
     report = found.report
     if found.lost:
-        does = (report.message if report is not None else "") or "saving its results"
+        work = (report.message if report is not None else "") or "saving its results"
         started = _time(report.started) if report is not None else None
-        return _status(attempt, "ready", message=f"its runner was killed; {does}", pid=view.pid, started=started)
+        return _status(attempt, "ready", message=f"its runner was killed; {work}", pid=view.pid, started=started)
     if view.state is not State.RUNNING:
         return _status(attempt, "starting", message="stopping, to be restarted", pid=view.pid)
     if report is None:
@@ -274,7 +268,7 @@ def _exit_of_lost(attempt: int, report: Report | None, view: ProcessView) -> Exi
         attempt,
         code=KILLED if view.exit_code in (None, 0) else view.exit_code,
         reason=LOST,
-        message=view.message or EXIT_REASONS[LOST],
+        message=view.message or LOST_MESSAGES[LOST],
         started=report.started if report is not None else None,
         ended=view.exit_time or 0.0,
         retry=True,

@@ -135,7 +135,7 @@ class TrainingTasks:
                         self._observer.observe(replace(view, state=State.GONE))
 
     def _is_runner_of(self, view: ProcessView, process: ProcessSpec | None, attempt: int) -> bool:
-        """Is it the runner of this attempt?"""
+        """Whether it is the runner of this attempt."""
         if process is not None:
             return view.fingerprint == process.fingerprint
         return runner_specs.attempt_in(read_json(self._home.processes / f"{view.key}.json")) == attempt

@@ -1,1 +1,1 @@
-"""How checkpoints leave a training command: they are noticed, recorded in a ledger, published and uploaded."""
+"""Checkpoints of a training command: they are detected, recorded in a ledger, published and uploaded."""

@@ -43,7 +43,7 @@ def is_name(name: str) -> bool:
     return bool(name) and not name.startswith(".") and not name.endswith(UNFINISHED)
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     """Return the names of possible checkpoints, in order, including those that are not valid text: see `is_text`."""
     try:
         return sorted(name for name in os.listdir(folder) if is_name(name))
@@ -61,7 +61,7 @@ def printable_name(name: str) -> str:
     return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)[:200]
 
 
-def look(folder: Path, name: str) -> CheckpointEntry | None:
+def read_entry(folder: Path, name: str) -> CheckpointEntry | None:
     """Return the entry; None if it is gone or has no file. Raises ValueError, with the reason, if it cannot be stored;
     OSError."""
     if not is_text(name):
@@ -76,7 +76,7 @@ def look(folder: Path, name: str) -> CheckpointEntry | None:
         elif stat.S_ISDIR(found.st_mode):
             left_out = _walk(top, files)
         else:
-            raise ValueError("it is a link, a pipe, a socket or a device, and only files and folders are kept")
+            raise ValueError("it is a link, a pipe, a socket or a device; only files and folders are stored")
     except FileNotFoundError:
         return None
     if not files:
@@ -94,22 +94,22 @@ def look(folder: Path, name: str) -> CheckpointEntry | None:
 def read_sidecar(folder: Path, name: str) -> tuple[int | None, dict[str, float]] | None:
     """Return step and metrics from the sidecar file next to it; None without one."""
     try:
-        data = json.loads(safe_read.small(folder / f".{name}.meta.json", _MOST_META)[0])
+        data = json.loads(safe_read.read_small(folder / f".{name}.meta.json", _MOST_META)[0])
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(data, Mapping):
         return None
-    return progress.count(data.get("step")), progress.numbers(data.get("metrics"))
+    return progress.as_step(data.get("step")), progress.as_metrics(data.get("metrics"))
 
 
 def whole_since(folder: Path, name: str) -> float | None:
-    """Return when an unobserved rename put it into place; None if that is unknown.
+    """Return when a rename that no runner saw put it into place; None if that is unknown.
 
     A rename changes the time of the entry itself, not that of its content. Within one clock tick the two are equal:
     then only the sidecar file, which `mizzen.training` writes, shows that the entry is complete.
     """
     try:
-        found, own = look(folder, name), (folder / name).lstat()
+        found, own = read_entry(folder, name), (folder / name).lstat()
     except (OSError, ValueError):
         return None
     if found is None:
@@ -155,8 +155,8 @@ def _walk(top: Path, files: list[tuple[str, Path, os.stat_result]]) -> int:
 def _check(name: str, files: int, depth: int) -> None:
     """Raise ValueError if an entry with this content cannot be a checkpoint."""
     if depth > DEEPEST:
-        raise ValueError(f"it has more than {DEEPEST} folders within each other; pack them into one file")
+        raise ValueError(f"its folders are nested more than {DEEPEST} deep; pack them into one file")
     if not is_text(name):
-        raise ValueError(f"the name of '{printable_name(name)}' in it is not UTF-8")
+        raise ValueError(f"it contains '{printable_name(name)}', whose name is not UTF-8")
     if files > MOST_FILES:
-        raise ValueError(f"there are more than {MOST_FILES:,} files in it; pack them into one")
+        raise ValueError(f"it contains more than {MOST_FILES:,} files; pack them into one")

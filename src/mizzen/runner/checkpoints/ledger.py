@@ -1,11 +1,11 @@
 """The ledger: the shared state of a job set's checkpoints, in a file behind a lock.
 
-An entry that was renamed into place is complete, and stays recorded as such until it is published, whichever runner is
+An entry that was renamed into place is complete, and stays recorded as such until it is published, also if a runner is
 killed in between. An entry that exists when an attempt begins, and is not recorded as complete, is doubtful: an earlier
 attempt may have been killed while writing it.
 
-The file has one line for each change. A runner reads the lines that others added since its last read, and adds its own,
-so the cost of a change does not grow with their number. A runner that begins an attempt compacts the file.
+The file has one line for each change. A runner reads the lines that others added since its last read, and adds its own:
+the cost of a change does not grow with their number. A runner that begins an attempt compacts the file.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Complete:
 
 
 @dataclass(slots=True)
-class Ledger:
+class CheckpointLedger:
     """Read its fields freely; change it only through its methods, which record each change."""
 
     complete: dict[str, Complete] = field(default_factory=dict)
@@ -53,29 +53,29 @@ class Ledger:
         return [name for name, entry in self.complete.items() if entry.pending]
 
     def record_complete(self, name: str, entry: Complete) -> None:
-        self._change("complete", name, asdict(entry))
+        self._record("complete", name, asdict(entry))
 
     def forget(self, name: str) -> None:
-        self._change("forget", name)
+        self._record("forget", name)
 
     def doubt(self, signatures: Mapping[str, str]) -> None:
         """Replace the doubtful entries by these."""
         if dict(signatures) != self.doubtful:
-            self._change("doubt", dict(signatures))
+            self._record("doubt", dict(signatures))
 
     def trust(self, name: str) -> None:
         """Mark an entry as no longer doubtful."""
         if name in self.doubtful:
-            self._change("trust", name)
+            self._record("trust", name)
 
     def note(self, name: str, text: str) -> bool:
         """Add a note; False if it was already there."""
         if self.noted.get(name) == text:
             return False
-        self._change("note", name, text)
+        self._record("note", name, text)
         return True
 
-    def _change(self, *line: Any) -> None:
+    def _record(self, *line: Any) -> None:
         self.apply(list(line))
         self.lines.append(list(line))
 
@@ -99,20 +99,20 @@ class Ledger:
         return [*complete, ["doubt", self.doubtful], *(["note", *each] for each in self.noted.items())]
 
 
-class Ledgers:
+class LedgerFile:
     """Access to the ledger file, for one thread at a time."""
 
     def __init__(self, job: JobPlace) -> None:
         self._file = job.folder / ".checkpoints.jsonl"
         self._lock = job.folder / ".checkpoints.lock"
-        self._ledger = Ledger()
+        self._ledger = CheckpointLedger()
         self._handle = -1
         """The file is held open, so that its inode distinguishes it from a replacement."""
         self._read_to = 0
         self._unsynced = False
 
     @contextmanager
-    def open(self, *, sync: bool = False) -> Iterator[Ledger]:
+    def open(self, *, sync: bool = False) -> Iterator[CheckpointLedger]:
         """Yield the ledger under an exclusive lock. Changes are written at the end, unless an error occurs. With `sync`
         they are then on disk, with everything written before. Raises OSError."""
         with locked(self._lock):
@@ -121,7 +121,7 @@ class Ledgers:
                 yield self._ledger
                 self._append(sync)
             except BaseException:
-                self._drop()  # memory may hold more than was written
+                self.close()  # memory may hold more than was written
                 raise
 
     def compact(self) -> None:
@@ -134,14 +134,11 @@ class Ledgers:
                 file.flush()
                 os.fsync(file.fileno())
             new.replace(self._file)
-            self._drop()
-
-    def close(self) -> None:
-        self._drop()
+            self.close()
 
     def _catch_up(self) -> None:
         if self._handle >= 0 and not self._is_current():
-            self._drop()
+            self.close()
         if self._handle < 0:
             self._handle = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         size = os.fstat(self._handle).st_size
@@ -179,10 +176,11 @@ class Ledgers:
             return False
         return (at.st_dev, at.st_ino) == (mine.st_dev, mine.st_ino) and at.st_size >= self._read_to
 
-    def _drop(self) -> None:
+    def close(self) -> None:
+        """Forget everything read so far. The next `open` reads the file again."""
         if self._handle >= 0:
             os.close(self._handle)
-        self._handle, self._read_to, self._ledger = -1, 0, Ledger()
+        self._handle, self._read_to, self._ledger = -1, 0, CheckpointLedger()
 
 
 def _encode_lines(lines: list[list[Any]]) -> bytes:

@@ -1,4 +1,4 @@
-"""Recording when the command's log reached which size; the command writes the log itself."""
+"""The log of a command, which writes it itself: when it reached which size, and its last lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LAST_LINES = 20
 _LAST_BYTES = 4000
 
 
-class Printed:
+class CommandLog:
     """Ignores full disks: a time that cannot be recorded now is recorded later, for more lines."""
 
     def __init__(self, place: ReplicaPlace, attempt: int) -> None:
@@ -42,10 +42,6 @@ class Printed:
             data = data.partition(b"\n")[2] or data
         text = data.decode(errors="replace").replace("\0", "")
         return "\n".join(text.rstrip().split("\n")[-LAST_LINES:])
-
-    def close(self) -> None:
-        os.close(self.handle)
-        self._times.close()
 
 
 def append_line(path: Path, line: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import Invalid, NotFound
 from mizzen.runner.checkpoints import entries
 from mizzen.runner.checkpoints.entries import CheckpointEntry
-from mizzen.runner.checkpoints.ledger import Complete, Ledger, Ledgers, locked
+from mizzen.runner.checkpoints.ledger import CheckpointLedger, Complete, LedgerFile, locked
 from mizzen.runner.checkpoints.log_marks import append_line
 from mizzen.runner.failures import describe, may_pass
 from mizzen.runs import records
@@ -41,49 +41,48 @@ class Publisher:
         self._task = task
         self._job = job
         self._blobs = blobs
-        self._shelf = CheckpointStore(blobs.documents)
+        self._store = CheckpointStore(blobs.documents)
         self._progress = progress
         self._folder = job.checkpoints
-        self._ledgers = Ledgers(job)
+        self._ledger_file = LedgerFile(job)
         self._turn = job.folder / ".publishing.lock"
         self.published = 0
         self.notes: dict[str, str] = {}
         """Notes for users about entries, by name."""
 
     def begin(self) -> list[str]:
-        """Call before the command starts: marks entries not known to be complete as doubtful. Returns as
-        `take_whole`."""
-        self._ledgers.compact()
-        whole = self.take_whole()
-        looked = self._look_at_all(entries.names(self._folder))
-        with self._ledgers.open(sync=True) as ledger:
+        """Call before the command starts: marks entries not known to be complete as doubtful. Returns the
+        same as `record_renamed`."""
+        self._ledger_file.compact()
+        whole = self.record_renamed()
+        looked = self._look_at_all(entries.list_names(self._folder))
+        with self._ledger_file.open(sync=True) as ledger:
             ledger.doubt({name: found.signature for name, found in looked if not _is_known(ledger, name, found)})
         return whole
 
-    def take_whole(self) -> list[str]:
+    def record_renamed(self) -> list[str]:
         """Record entries that were renamed into place unobserved as complete, too. Returns their names."""
-        since = {name: entries.whole_since(self._folder, name) for name in entries.names(self._folder)}
+        since = {name: entries.whole_since(self._folder, name) for name in entries.list_names(self._folder)}
         whole = {name: at for name, at in since.items() if at is not None}
-        self._complete(whole)
+        self._record_complete(whole)
         return list(whole)
 
     def on_rename(self, names: Iterable[str]) -> None:
-        """Record these as complete in their present form. Names that are gone are ignored: the code may do as it
-        likes."""
-        self._complete(dict.fromkeys(filter(entries.is_name, names), time.time()))
+        """Record these as complete in their present form. Names that are gone are ignored: the code may remove them."""
+        self._record_complete(dict.fromkeys(filter(entries.is_name, names), time.time()))
 
-    def take_told(self) -> None:
-        """Where renames cannot be observed: find what `mizzen.training` saved by its sidecar file, which is written
-        first."""
-        names = entries.names(self._folder)
+    def record_sidecars(self) -> None:
+        """Where renames cannot be observed: find the checkpoints of `mizzen.training` by their sidecar files, which it
+        writes first."""
+        names = entries.list_names(self._folder)
         self.on_rename(name for name in names if entries.read_sidecar(self._folder, name) is not None)
 
     def sweep(self, *, alone: bool) -> bool:
         """Call when the command succeeded: entries written in place are complete. False: some may be another replica's,
         unless `alone`, and must be checked again."""
         settled = True
-        looked = self._look_at_all(entries.names(self._folder))
-        with self._ledgers.open(sync=True) as ledger:
+        looked = self._look_at_all(entries.list_names(self._folder))
+        with self._ledger_file.open(sync=True) as ledger:
             for name, found in looked:
                 if _is_known(ledger, name, found) or ledger.doubtful.get(name) == found.signature:
                     continue
@@ -93,23 +92,23 @@ class Publisher:
                     settled = False
         return settled
 
-    def look_over(self) -> None:
+    def note_unusable(self) -> None:
         """Note entries that cannot be checkpoints. Call at the end, successful or not."""
-        self._look_at_all(entries.names(self._folder))
+        self._look_at_all(entries.list_names(self._folder))
 
     def publish(self) -> bool:
         """Publish all complete entries. False: some changed meanwhile, and must be tried again."""
-        with self._ledgers.open() as ledger:
+        with self._ledger_file.open() as ledger:
             pending = ledger.pending()
         done = [self._publish_one(name) for name in pending]
         # Once for all of them: entries not on disk after a crash are read again, and give the same checkpoints.
-        with self._ledgers.open(sync=True):
+        with self._ledger_file.open(sync=True):
             return all(done)
 
-    def _complete(self, since: Mapping[str, float]) -> None:
+    def _record_complete(self, since: Mapping[str, float]) -> None:
         """Record these as complete in their present form."""
         looked = self._look_at_all(since)
-        with self._ledgers.open(sync=True) as ledger:
+        with self._ledger_file.open(sync=True) as ledger:
             for name, found in looked:
                 if not _is_known(ledger, name, found):
                     ledger.record_complete(name, Complete(found.signature, since[name]))
@@ -118,7 +117,7 @@ class Publisher:
     def _publish_one(self, name: str) -> bool:
         # A separate lock: this may take long, and runners that start meanwhile must not wait for it.
         with locked(self._turn):
-            with self._ledgers.open() as ledger:
+            with self._ledger_file.open() as ledger:
                 entry = ledger.complete.get(name)
             if entry is None or not entry.pending:  # another runner was faster
                 return True
@@ -128,8 +127,8 @@ class Publisher:
             except Exception as error:
                 if found is None or may_pass(error):
                     raise
-                # Whatever the cause, no later attempt would do better, and the job has to end.
-                self._note(name, f"was not kept: {_why(error)}")
+                # No later attempt would succeed, and the job has to end.
+                self._note(name, f"was not stored: {_explain(error)}")
                 known = replace(entry, signature=found.signature, left_out=True)
             self._settle(name, entry, known)
         return known is None or not known.pending
@@ -142,16 +141,16 @@ class Publisher:
             return None
         if checkpoint is None or again.signature != found.signature:
             return replace(entry, signature=again.signature)
-        if self._shelf.add(checkpoint):
+        if self._store.add(checkpoint):
             self.published += 1
         if found.left_out:
-            self._note(name, f"was kept without {found.left_out} links, pipes or sockets in it")
+            self._note(name, f"was stored without {found.left_out} links, pipes or sockets in it")
         return Complete(found.signature, entry.at, checkpoint.id)
 
     def _settle(self, name: str, entry: Complete, known: Complete | None) -> None:
         """Store the new record, unless another entry was renamed into its place meanwhile: that one is still
         pending."""
-        with self._ledgers.open() as ledger:
+        with self._ledger_file.open() as ledger:
             if ledger.complete.get(name) != entry:
                 return
             if known is None:
@@ -195,9 +194,9 @@ class Publisher:
         )
 
     def _read_sidecar(self, name: str) -> tuple[int | None, dict[str, float]]:
-        told = entries.read_sidecar(self._folder, name)
-        if told is not None:
-            return told[0] if told[0] is not None else entries.step_of(name), told[1]
+        sidecar = entries.read_sidecar(self._folder, name)
+        if sidecar is not None:
+            return sidecar[0] if sidecar[0] is not None else entries.step_of(name), sidecar[1]
         progress = self._progress() or Progress()
         step = entries.step_of(name)
         return progress.step if step is None else step, dict(progress.metrics)
@@ -219,29 +218,28 @@ class Publisher:
     def _look(self, name: str) -> CheckpointEntry | None:
         """Never call this with the ledger open: problems are noted there."""
         try:
-            return entries.look(self._folder, name)
+            return entries.read_entry(self._folder, name)
         except (ValueError, OSError) as error:
             if may_pass(error):
                 raise
-            self._note(name, f"was not kept: {_why(error)}")
+            self._note(name, f"was not stored: {_explain(error)}")
             return None
 
     def _note(self, name: str, what: str) -> None:
-        """Add a note for users: in the report while the job runs, and once, by one of all runners, in the permanent
-        log."""
-        shown = entries.printable_name(name)
-        text = f"checkpoint '{shown}' {what}"
+        """Add a note for users: to the report while the job runs and, by one runner only, to the permanent log."""
+        printable = entries.printable_name(name)
+        text = f"checkpoint '{printable}' {what}"
         if self.notes.get(name) == text or len(self.notes) >= MOST_NOTES:
             return
         self.notes[name] = text
-        with self._ledgers.open() as ledger:
-            new = ledger.note(shown, text)
+        with self._ledger_file.open() as ledger:
+            new = ledger.note(printable, text)
         if new:
             with suppress(OSError):
                 append_line(self._job.replica(self._task.replica).log(self._task.attempt), f"mizzen: {text}")
 
 
-def _is_known(ledger: Ledger, name: str, found: CheckpointEntry) -> bool:
+def _is_known(ledger: CheckpointLedger, name: str, found: CheckpointEntry) -> bool:
     return name in ledger.complete and ledger.complete[name].signature == found.signature
 
 
@@ -259,23 +257,19 @@ def restore(task: Task, job: JobPlace, blobs: FileBlobs) -> None:
             alone = [file.path for file in found.files] == [found.name]
             _lay_out(blobs, found, new if alone else new / found.name)
             records.write(new / f".{found.name}.meta.json", {"step": found.step, "metrics": dict(found.metrics)})
-            _know(job, new, found)
+            _record_restored(job, new, found)
             break
     new.mkdir(parents=True, exist_ok=True)
     new.rename(job.checkpoints)
 
 
-def _know(job: JobPlace, folder: Path, checkpoint: Checkpoint) -> None:
+def _record_restored(job: JobPlace, folder: Path, checkpoint: Checkpoint) -> None:
     """Record that the restored entry is that checkpoint, not a new one."""
-    laid_out = entries.look(folder, checkpoint.name)
+    laid_out = entries.read_entry(folder, checkpoint.name)
     if laid_out is None:
         return
-    ledgers = Ledgers(job)
-    try:
-        with ledgers.open(sync=True) as ledger:
-            ledger.record_complete(checkpoint.name, Complete(laid_out.signature, checkpoint.created, checkpoint.id))
-    finally:
-        ledgers.close()
+    with closing(LedgerFile(job)) as file, file.open(sync=True) as ledger:
+        ledger.record_complete(checkpoint.name, Complete(laid_out.signature, checkpoint.created, checkpoint.id))
 
 
 def _lay_out(blobs: FileBlobs, checkpoint: Checkpoint, target: Path) -> None:
@@ -286,7 +280,7 @@ def _lay_out(blobs: FileBlobs, checkpoint: Checkpoint, target: Path) -> None:
         (target / file.path).chmod(0o644)
 
 
-def _why(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"it cannot be read: {error.strerror or describe(error)}"
     return describe(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {describe(error)}"

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 _MOVED_TO = 0x80
-_OVERFLOW, _IGNORED = 0x4000, 0x8000
+_IGNORED = 0x8000
 _ONLY_FOLDERS = 0x01000000
 _EVENT = struct.Struct("iIII")
 
 
-class Renames:
+class RenameWatch:
     """Non-blocking. `handle` can be waited for; None: renames cannot be observed, and there are never names to take."""
 
     def __init__(self, folder: Path) -> None:
@@ -63,8 +63,3 @@ class Renames:
                         names.append(name.decode())
                     except UnicodeDecodeError:
                         continue
-
-    def close(self) -> None:
-        if self.handle is not None:
-            os.close(self.handle)
-            self.handle = None

@@ -44,11 +44,11 @@ class GrowingFile:
         return sum(map(len, self.curves.values()))
 
     def read(self, budget: int) -> int:
-        """Read on, at most `budget` bytes; return how many were read. Never raises because of the file's content."""
+        """Read at most `budget` more bytes; return how many were read. Never raises because of the file's content."""
         try:
             file = safe_read.open_regular_file(self.path)
         except safe_read.NoFile:
-            self.word = "is no file"
+            self.word = "is not a regular file"
             return 0
         except OSError as error:
             self.word = f"cannot be opened: {error.strerror}"
@@ -57,8 +57,8 @@ class GrowingFile:
             handle = file.fileno()
             found = os.fstat(handle)
             self.modified = found.st_mtime
-            self._begin_anew_if_other(file.read(HEAD), found.st_size)
-            return self._go_on(handle, found.st_size, budget)
+            self._reset_if_replaced(file.read(HEAD), found.st_size)
+            return self._read_on(handle, found.st_size, budget)
 
     def behind(self) -> bool:
         """Return whether there is more to read."""
@@ -67,25 +67,25 @@ class GrowingFile:
         except OSError:
             return False
 
-    def _begin_anew_if_other(self, head: bytes, size: int) -> None:
+    def _reset_if_replaced(self, head: bytes, size: int) -> None:
         if size < self._offset or not head.startswith(self._head):
             self.curves, self.word, self._offset, self._columns, self._in_long_line = {}, "", 0, (), False
         self._head = head
 
-    def _go_on(self, handle: int, size: int, budget: int) -> int:
+    def _read_on(self, handle: int, size: int, budget: int) -> int:
         spent = 0
         while not self.word and self._offset < size and spent < budget:
             data = os.pread(handle, CHUNK, self._offset)
             if not data:
                 break
-            used = self._events(data) if self.source == "events" else self._lines(data)
+            used = self._read_events(data) if self.source == "events" else self._read_lines(data)
             if not used:
                 break  # the last record or line is not complete yet
             self._offset += used
             spent += len(data)
         return spent
 
-    def _events(self, data: bytes) -> int:
+    def _read_events(self, data: bytes) -> int:
         try:
             scalars, used = tfevents.read(data)
         except Damaged as error:
@@ -94,7 +94,7 @@ class GrowingFile:
         self._keep(scalars)
         return used
 
-    def _lines(self, data: bytes) -> int:
+    def _read_lines(self, data: bytes) -> int:
         end = data.rfind(b"\n") + 1
         if not end:
             # A line longer than one read is not a metric.
@@ -114,18 +114,18 @@ class GrowingFile:
             else:
                 self._columns = metric_files.header(line)
                 if not self._columns:
-                    self.word = f"has no column {', '.join(metric_files.STEPS)}"
+                    self.word = f"has none of the columns {', '.join(metric_files.STEPS)}"
                     return
 
     def _keep(self, scalars: Iterable[Scalar]) -> None:
         for scalar in scalars:
             curve = self.curves.get(scalar.tag)
             if curve is None:
-                if len(self.curves) >= MOST_TAGS or not _sensible(scalar.tag):
+                if len(self.curves) >= MOST_TAGS or not _is_valid(scalar.tag):
                     continue
                 curve = self.curves[scalar.tag] = Curve()
             curve.add(scalar.step, scalar.value, scalar.time)
 
 
-def _sensible(tag: str) -> bool:
+def _is_valid(tag: str) -> bool:
     return 0 < len(tag) <= LONGEST_TAG and tag.isprintable()

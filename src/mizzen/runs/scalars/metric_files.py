@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mizzen.runs.progress import as_float
 from mizzen.runs.scalars.curve import LARGEST_STEP
 from mizzen.runs.scalars.tfevents import Scalar
 
@@ -20,53 +21,44 @@ MOST_TAGS = 500
 def of_json(line: bytes) -> Iterator[Scalar]:
     """{"step": 3, "time": 1700000000.5, "metrics": {"loss": 0.25}}; the metrics may also be next to the step."""
     try:
-        said = json.loads(line)
+        report = json.loads(line)
     except (ValueError, RecursionError):
         return
-    if isinstance(said, dict):
-        nested = said.get("metrics")
-        yield from _report_scalars(said, nested if isinstance(nested, dict) else said)
+    if isinstance(report, dict):
+        nested = report.get("metrics")
+        yield from _report_scalars(report, nested if isinstance(nested, dict) else report)
 
 
 def header(line: bytes) -> tuple[str, ...]:
     """Return the columns of a CSV; none if there is no step column."""
-    columns = tuple(name.strip() for name in _cells(line))
+    columns = tuple(name.strip() for name in _split_cells(line))
     return columns[:MOST_TAGS] if set(columns) & set(STEPS) else ()
 
 
 def of_csv(columns: Sequence[str], line: bytes) -> Iterator[Scalar]:
-    """Blank fields were not measured at that step."""
-    said = {
-        name: number for name, cell in zip(columns, _cells(line), strict=False) if (number := _read(cell)) is not None
-    }
-    yield from _report_scalars(said, said)
+    """Yield the scalars of a row. Blank fields were not measured at that step."""
+    cells = zip(columns, _split_cells(line), strict=False)
+    row = {name: number for name, cell in cells if (number := _read(cell)) is not None}
+    yield from _report_scalars(row, row)
 
 
-def _report_scalars(said: Mapping[str, Any], metrics: Mapping[str, Any]) -> Iterator[Scalar]:
-    step_field = next((name for name in STEPS if _number(said.get(name)) is not None), None)
+def _report_scalars(report: Mapping[str, Any], metrics: Mapping[str, Any]) -> Iterator[Scalar]:
+    step_field = next((name for name in STEPS if as_float(report.get(name)) is not None), None)
     if step_field is None:
         return
-    step, time = said[step_field], next((said[name] for name in TIMES if _number(said.get(name)) is not None), 0.0)
+    times = (report[name] for name in TIMES if as_float(report.get(name)) is not None)
+    step, time = report[step_field], next(times, 0.0)
     if not abs(step) <= LARGEST_STEP:  # also excludes NaN
         return
     for tag, value in list(metrics.items())[:MOST_TAGS]:
-        if metrics is said and tag in (*STEPS, *TIMES, "total"):
+        if metrics is report and tag in (*STEPS, *TIMES, "total"):
             continue
-        number = float("nan") if value is None else _number(value)
+        number = float("nan") if value is None else as_float(value)
         if number is not None:
             yield Scalar(tag, int(step), number, float(time))
 
 
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        return float(value)
-    except OverflowError:
-        return None
-
-
-def _cells(line: bytes) -> list[str]:
+def _split_cells(line: bytes) -> list[str]:
     try:
         return next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
     except csv.Error:

@@ -37,7 +37,7 @@ _WRITTEN_AT = re.compile(r"tfevents\.(\d{1,12})")
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class MonitoredJob:
     """A job whose progress reports are read, too."""
 
     name: str
@@ -65,7 +65,7 @@ class Series:
 @dataclass(frozen=True, slots=True)
 class Read:
     tags: tuple[str, ...] = ()
-    """All existing ones, whatever was requested."""
+    """All tags that exist, not only the requested ones."""
     series: tuple[Series, ...] = ()
     left_out: int = 0
     """The number of series left out beyond the maximum."""
@@ -107,9 +107,10 @@ class Scalars:
     """Least recently used first."""
     _lock: Lock = field(default_factory=Lock)
 
-    def read(self, namespace: str, model: str, wanted: ScalarQuery, jobs: Iterable[Job] = ()) -> Read:
+    def read(self, namespace: str, model: str, wanted: ScalarQuery, jobs: Iterable[MonitoredJob] = ()) -> Read:
         folder = events_of_model(self.data_dir, namespace, model)
-        found = [each for each in (*_found(folder), *self._reports(jobs)) if wanted.covers(each.run)][:MOST_FILES]
+        files = (*_find_files(folder), *self._find_reports(jobs))
+        found = [each for each in files if wanted.covers(each.run)][:MOST_FILES]
         with self._lock:
             grown, behind = self._read_growth(found)
             words = [f"{each.path.name} of {_run_name(each.run)} {grown[each.path].word}" for each in found
@@ -137,7 +138,7 @@ class Scalars:
             _, file = self._files.popitem(last=False)
             kept -= file.points
 
-    def _reports(self, jobs: Iterable[Job]) -> Iterator[_MetricFile]:
+    def _find_reports(self, jobs: Iterable[MonitoredJob]) -> Iterator[_MetricFile]:
         for job in jobs:
             places = JobPlace(self.data_dir, job.uid).replicas()
             for place in places:
@@ -154,27 +155,28 @@ def version_order(version: str) -> tuple[bool, int, str]:
     return not number, int(number or 0), version
 
 
-def _found(folder: Path) -> Iterator[_MetricFile]:
+def _find_files(folder: Path) -> Iterator[_MetricFile]:
     """Yield metric files in their order within a run."""
-    for version in _folders(folder):
-        for job in _folders(version):
-            yield from _of_job(job, Run(version.name, job.name))
+    for version in _list_folder(folder)[1]:
+        for job in _list_folder(version)[1]:
+            yield from _find_job_files(job, Run(version.name, job.name))
 
 
-def _of_job(folder: Path, run: Run) -> Iterator[_MetricFile]:
+def _find_job_files(folder: Path, run: Run) -> Iterator[_MetricFile]:
     waiting: list[tuple[Path, Run, tuple[str, ...]]] = [(folder, run, ())]
     while waiting:
-        place, whose, within = waiting.pop()
+        place, run_of_place, within = waiting.pop()
         files, folders = _list_folder(place)
-        yield from (_MetricFile(path, source, whose, "/".join((*within, ""))) for path, source in _telling(files))
+        prefix = "/".join((*within, ""))
+        yield from (_MetricFile(path, source, run_of_place, prefix) for path, source in _list_sources(files))
         for inner in folders:
-            if not within and whose is run and _REPLICA.fullmatch(inner.name):
+            if not within and run_of_place is run and _REPLICA.fullmatch(inner.name):
                 waiting.append((inner, Run(run.version, run.job, inner.name), ()))
             elif len(within) < DEEPEST:
-                waiting.append((inner, whose, (*within, inner.name)))
+                waiting.append((inner, run_of_place, (*within, inner.name)))
 
 
-def _telling(files: Iterable[Path]) -> Iterator[tuple[Path, Source]]:
+def _list_sources(files: Iterable[Path]) -> Iterator[tuple[Path, Source]]:
     def sort_key(file: Path) -> tuple[int, str]:
         match = _WRITTEN_AT.search(file.name)
         return int(match[1]) if match else 0, file.name
@@ -184,10 +186,6 @@ def _telling(files: Iterable[Path]) -> Iterator[tuple[Path, Source]]:
         yield file, "events"
     names: dict[str, Source] = {METRICS_FILE: "metrics.jsonl", "metrics.csv": "metrics.csv"}
     yield from ((file, names[file.name]) for file in listed if file.name in names)
-
-
-def _folders(folder: Path) -> list[Path]:
-    return _list_folder(folder)[1]
 
 
 def _list_folder(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -211,19 +209,19 @@ def _join_series(
     found: Sequence[_MetricFile], grown: Mapping[Path, GrowingFile], wanted: ScalarQuery
 ) -> tuple[tuple[str, ...], list[Series]]:
     """Concatenate the files of one run and source; of two sources of one tag the better one is used."""
-    told: dict[tuple[Run, str], dict[Source, list[Curve]]] = {}
+    curves: dict[tuple[Run, str], dict[Source, list[Curve]]] = {}
     for each in found:
         for tag, curve in grown[each.path].curves.items():
-            told.setdefault((each.run, f"{each.prefix}{tag}"), {}).setdefault(each.source, []).append(curve)
+            curves.setdefault((each.run, f"{each.prefix}{tag}"), {}).setdefault(each.source, []).append(curve)
     series = []
-    for (run, tag), sources in told.items():
+    for (run, tag), sources in curves.items():
         if wanted.tag in ("", tag):
             source = next(source for source in SOURCES if source in sources)
-            series.append(Series(run, tag, source, thin_out(_one(sources[source]), wanted.points)))
-    return tuple(sorted({tag for _, tag in told})), series
+            series.append(Series(run, tag, source, thin_out(_concatenate(sources[source]), wanted.points)))
+    return tuple(sorted({tag for _, tag in curves})), series
 
 
-def _one(curves: Sequence[Curve]) -> list[Point]:
+def _concatenate(curves: Sequence[Curve]) -> list[Point]:
     if len(curves) == 1:
         return list(curves[0])
     whole = Curve()
@@ -233,10 +231,10 @@ def _one(curves: Sequence[Curve]) -> list[Point]:
 
 
 def _choose_series(series: Sequence[Series]) -> tuple[Series, ...]:
-    def lately(each: Series) -> float:
+    def last_time(each: Series) -> float:
         return each.points[-1][2] if each.points else 0.0
 
-    newest = sorted(series, key=lately, reverse=True)[:MOST_SERIES]
+    newest = sorted(series, key=last_time, reverse=True)[:MOST_SERIES]
     return tuple(sorted(newest, key=lambda each: (version_order(each.run.version), each.run, each.tag)))
 
 

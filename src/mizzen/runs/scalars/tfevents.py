@@ -53,7 +53,7 @@ def read(data: bytes) -> tuple[list[Scalar], int]:
     while at + _HEAD.size <= len(data):
         length, check = _HEAD.unpack_from(data, at)
         if _crc_of_length(length) != check:
-            raise Damaged("a length is not what its checksum says", found)
+            raise Damaged("the checksum of a length does not match", found)
         begin = at + _HEAD.size
         end = begin + length + _CHECK.size
         if length > MOST_RECORD:
@@ -63,12 +63,12 @@ def read(data: bytes) -> tuple[list[Scalar], int]:
             break
         record = data[begin : begin + length]
         try:
-            scalars = list(_scalars(record))
+            scalars = list(_parse_event(record))
         except (ValueError, struct.error) as error:
             raise Damaged(f"a record cannot be read: {error}", found) from error
         # Unused records need no check; they are most of the bytes.
         if scalars and mask_crc(record) != _CHECK.unpack_from(data, begin + length)[0]:
-            raise Damaged("a record is not what its checksum says", found)
+            raise Damaged("the checksum of a record does not match", found)
         found += scalars
         at = end
     return found, at
@@ -89,7 +89,7 @@ def _crc_of_length(length: int) -> int:
     return mask_crc(length.to_bytes(8, "little"))
 
 
-def _scalars(event: bytes) -> Iterator[Scalar]:
+def _parse_event(event: bytes) -> Iterator[Scalar]:
     time, step, summaries = 0.0, 0, []
     for number, wire, value in protobuf_wire.iter_fields(event):
         match number, wire:
@@ -100,12 +100,12 @@ def _scalars(event: bytes) -> Iterator[Scalar]:
             case 5, 2:
                 summaries.append(protobuf_wire.message_of(value))
     for summary in summaries:
-        for found in map(_tag_and_number, _iter_messages(summary, 1)):
+        for found in map(_parse_value, _iter_messages(summary, 1)):
             if found is not None:
                 yield Scalar(found[0], step, found[1], time)
 
 
-def _tag_and_number(message: memoryview) -> tuple[str, float] | None:
+def _parse_value(message: memoryview) -> tuple[str, float] | None:
     """Return tag and number of a Value; None if it is not a scalar."""
     tag, scalar, plugin = "", None, "scalars"
     for number, wire, value in protobuf_wire.iter_fields(message):
@@ -167,14 +167,11 @@ def _iter_messages(message: memoryview, wanted: int) -> Iterator[memoryview]:
             yield protobuf_wire.message_of(value)
 
 
-def _table() -> tuple[int, ...]:
-    found = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
-        found.append(crc)
-    return tuple(found)
+def _build_table() -> tuple[int, ...]:
+    table = list(range(256))
+    for _ in range(8):
+        table = [(crc >> 1) ^ (0x82F63B78 if crc & 1 else 0) for crc in table]
+    return tuple(table)
 
 
-_TABLE = _table()
+_TABLE = _build_table()

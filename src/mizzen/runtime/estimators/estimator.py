@@ -17,7 +17,7 @@ import numpy as np
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import columns, features, linear_fast_path, nonfinite_probe
-from mizzen.runtime.estimators.columns import Column
+from mizzen.runtime.estimators.columns import FittedColumn
 from mizzen.runtime.estimators.features import Features
 from mizzen.runtime.estimators.nonfinite_probe import Refusals
 from mizzen.runtime.frameworks.model import LoadError, LoadRequest
@@ -38,7 +38,7 @@ def to_model(estimator: Any, wanted: LoadRequest) -> EstimatorModel:
     # Requests carry no column names; a model fitted on a DataFrame would warn about that in every call.
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     _limit_jobs(estimator)
-    taken = _features(estimator, methods[0], wanted.inputs)
+    taken = _choose_features(estimator, methods[0], wanted.inputs)
     return EstimatorModel.warm_up(estimator, methods, taken, wanted.framework)
 
 
@@ -59,8 +59,8 @@ class EstimatorModel:
     @classmethod
     def warm_up(cls, estimator: Any, methods: tuple[str, ...], taken: Features, framework: str) -> EstimatorModel:
         """Call each method with a synthetic row: this loads lazy parts and reveals the outputs' form."""
-        outputs = tuple(_output_spec(estimator, method, taken) for method in methods)
-        refusals = nonfinite_probe.found(getattr(estimator, methods[0]), taken)
+        outputs = tuple(_observe_output(estimator, method, taken) for method in methods)
+        refusals = nonfinite_probe.probe(getattr(estimator, methods[0]), taken)
         width = taken.width if isinstance(taken, features.Matrix) else None
         return cls(
             estimator, taken, taken.inputs, outputs, framework, refusals, linear_fast_path.shortcuts(estimator, width)
@@ -80,62 +80,64 @@ class EstimatorModel:
         if len(rows):
             if self.refusals.left:
                 self.refusals.check(self.features, rows)
-            return {method: _output(self._method(method)(rows)) for method in methods}
+            return {method: _to_array(self._find_method(method)(rows)) for method in methods}
         # Most estimators reject empty input.
         row = self.features.dummy()
-        return {method: _output(getattr(self.estimator, method)(row))[:0] for method in methods}
+        return {method: _to_array(getattr(self.estimator, method)(row))[:0] for method in methods}
 
     def close(self) -> None:
         pass
 
-    def _method(self, name: str) -> linear_fast_path.Method:
+    def _find_method(self, name: str) -> linear_fast_path.Method:
         method: linear_fast_path.Method = self.shortcuts.get(name) or getattr(self.estimator, name)
         return method
 
 
-def _features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> Features:
+def _choose_features(estimator: Any, method: str, declared: tuple[TensorSpec, ...]) -> Features:
     """Choose an array where that is enough; a DataFrame for columns that are selected by name or are not numbers."""
     found = columns.columns_of(estimator)
     names, width = columns.names_of(estimator), columns.width_of(estimator)
     if width is None:
         return features.Texts() if found.text else features.Matrix(None)
     if names and [spec.name for spec in declared] == names and names != [features.INPUT]:
-        return _frame(tuple(_declare(spec, found.examples.get(at)) for at, spec in enumerate(declared)), apart=True)
+        fitted = tuple(_declare_column(spec, found.examples.get(at)) for at, spec in enumerate(declared))
+        return _make_frame(fitted, apart=True)
     titles = names or [f"x{place}" for place in range(width)]
-    held = tuple(_column(name, found.examples.get(place)) for place, name in enumerate(titles))
-    plain = all(column.datatype == "FP64" for column in held)
-    if not plain:
-        return _frame(held, apart=True) if names else features.Objects(held)
+    fitted = tuple(_make_column(name, found.examples.get(place)) for place, name in enumerate(titles))
+    if any(column.datatype != "FP64" for column in fitted):
+        return _make_frame(fitted, apart=True) if names else features.Objects(fitted)
     if found.by_name:
-        return _frame(held, apart=False)
-    return _try_call(estimator, method, features.Matrix(width), features.Frame(held, apart=False) if names else None)
+        return _make_frame(fitted, apart=False)
+    return _choose_by_trial(
+        estimator, method, features.Matrix(width), features.DataFrameRows(fitted, apart=False) if names else None
+    )
 
 
-def _try_call(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
-    """Choose the array, unless only the DataFrame works: user code may select columns by name."""
+def _choose_by_trial(estimator: Any, method: str, matrix: Features, frame: Features | None) -> Features:
+    """Choose the array unless only the DataFrame works: user code may select columns by name."""
     if frame is None or _works(estimator, method, matrix) or not _works(estimator, method, frame):
         return matrix
     return frame
 
 
-def _frame(held: tuple[Column, ...], *, apart: bool) -> Features:
+def _make_frame(fitted: tuple[FittedColumn, ...], *, apart: bool) -> Features:
     features.demand_pandas()
-    return features.Frame(held, apart)
+    return features.DataFrameRows(fitted, apart)
 
 
-def _column(name: str, example: Any) -> Column:
+def _make_column(name: str, example: Any) -> FittedColumn:
     if example is None:
-        return Column(name)
+        return FittedColumn(name)
     if isinstance(example, str):
-        return Column(name, "BYTES", example)
-    return Column(name, "BOOL" if isinstance(example, bool) else "FP64", example)
+        return FittedColumn(name, "BYTES", example)
+    return FittedColumn(name, "BOOL" if isinstance(example, bool) else "FP64", example)
 
 
-def _declare(spec: TensorSpec, example: Any) -> Column:
+def _declare_column(spec: TensorSpec, example: Any) -> FittedColumn:
     """Known facts about a column win over its declaration; a later check compares the two."""
     if example is not None:
-        return _column(spec.name, example)
-    return Column(spec.name, spec.datatype, {"BYTES": "", "BOOL": False}.get(spec.datatype, 0.0))
+        return _make_column(spec.name, example)
+    return FittedColumn(spec.name, spec.datatype, {"BYTES": "", "BOOL": False}.get(spec.datatype, 0.0))
 
 
 def _works(estimator: Any, method: str, taken: Features) -> bool:
@@ -153,15 +155,15 @@ def _limit_jobs(estimator: Any) -> None:
     if most is None or not callable(parameters):
         return
     try:
-        asked = {name: value for name, value in parameters().items() if name.rpartition("__")[2] == "n_jobs"}
-        many = {name: most for name, value in asked.items() if isinstance(value, int) and not 0 < value <= most}
-        if many:
-            estimator.set_params(**many)
+        jobs = {name: value for name, value in parameters().items() if name.rpartition("__")[2] == "n_jobs"}
+        limited = {name: most for name, value in jobs.items() if isinstance(value, int) and not 0 < value <= most}
+        if limited:
+            estimator.set_params(**limited)
     except Exception as error:  # noqa: BLE001 - a foreign estimator may fail at this, and can still be served
-        log.warning("n_jobs stays as it was saved: %s: %s", type(error).__name__, error)
+        log.warning("n_jobs keeps its saved value: %s: %s", type(error).__name__, error)
 
 
-def _output(value: Any) -> Array:
+def _to_array(value: Any) -> Array:
     """Return an array of a supported type: sparse becomes dense, all integers become 64-bit."""
     if hasattr(value, "toarray"):
         value = value.toarray()
@@ -170,12 +172,12 @@ def _output(value: Any) -> Array:
     return array.astype(np.int64) if array.dtype.kind in "iu" and array.dtype != np.uint64 else array
 
 
-def _output_spec(estimator: Any, method: str, taken: Features) -> TensorSpec:
+def _observe_output(estimator: Any, method: str, taken: Features) -> TensorSpec:
     try:
-        array = _output(getattr(estimator, method)(taken.dummy()))
+        array = _to_array(getattr(estimator, method)(taken.dummy()))
         kind, _ = tensors.as_datatype(array)
     except Exception as error:  # noqa: BLE001 - a synthetic row may be invalid input; the model may still serve
-        log.warning("%s of a made-up row: %s: %s", method, type(error).__name__, error)
+        log.warning("%s of a synthetic row: %s: %s", method, type(error).__name__, error)
         return _guess_spec(estimator, method)
     return TensorSpec(method, kind.name, (-1, *array.shape[1:]))
 
@@ -185,5 +187,5 @@ def _guess_spec(estimator: Any, method: str) -> TensorSpec:
     if not isinstance(classes, np.ndarray):
         return TensorSpec(method, "FP64", (-1,) if method == "predict" else (-1, -1))
     if method == "predict":
-        return TensorSpec(method, tensors.as_datatype(_output(classes))[0].name, (-1,))
+        return TensorSpec(method, tensors.as_datatype(_to_array(classes))[0].name, (-1,))
     return TensorSpec(method, "FP64", (-1, len(classes) if method == "predict_proba" else -1))

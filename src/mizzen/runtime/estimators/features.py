@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.estimators.columns import Column
+from mizzen.runtime.estimators.columns import FittedColumn
 from mizzen.runtime.frameworks.model import BadInput, LoadError
 from mizzen.runtime.limits import install_hints
 from mizzen.runtime.signature import TensorSpec
@@ -54,7 +54,7 @@ class Features(Protocol):
         ...
 
     def title(self, place: int) -> str:
-        """Return the column's name for callers."""
+        """Return the column's name, for messages to callers."""
         ...
 
 
@@ -120,7 +120,7 @@ class Texts:
 class Objects:
     """Rows of texts, some of which may represent numbers, for a model that was fitted without names."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[FittedColumn, ...]
     table: TensorSpec | None = None
 
     @property
@@ -155,10 +155,10 @@ class Objects:
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class DataFrameRows:
     """A DataFrame: one tensor per column if their types differ, else one for all."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[FittedColumn, ...]
     apart: bool
     """One tensor per column."""
 
@@ -177,10 +177,10 @@ class Frame:
             pairs = _split(self.columns, inputs[INPUT])
         else:
             pairs = [(column, inputs[column.name]) for column in self.columns]
-        return _data_frame({column.name: to_type(column, values) for column, values in pairs})
+        return _make_data_frame({column.name: to_type(column, values) for column, values in pairs})
 
     def dummy(self) -> Any:
-        return _data_frame({column.name: np.array([column.example]) for column in self.columns})
+        return _make_data_frame({column.name: np.array([column.example]) for column in self.columns})
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ class Frame:
 
     def dummy_with(self, places: Sequence[int], value: float) -> Any:
         row = {column.name: np.array([column.example]) for column in self.columns}
-        return _data_frame(row | {self.columns[place].name: np.array([value]) for place in places})
+        return _make_data_frame(row | {self.columns[place].name: np.array([value]) for place in places})
 
     def numbers_of(self, rows: Any, place: int) -> Array:
         return np.asarray(rows[self.columns[place].name])
@@ -201,7 +201,7 @@ class Frame:
         return TensorSpec(INPUT, kinds.pop() if len(kinds) == 1 else "BYTES", (-1, len(self.columns)))
 
 
-def to_type(column: Column, values: Array) -> Array:
+def to_type(column: FittedColumn, values: Array) -> Array:
     """Convert values to the column's type. Numbers and booleans are also parsed from text: a tensor of rows has one
     type."""
     if column.datatype == "BYTES":
@@ -209,8 +209,8 @@ def to_type(column: Column, values: Array) -> Array:
     if values.dtype != object:
         return values
     if column.datatype == "BOOL":
-        return np.array([_truth(column.name, text) for text in decode_text(column.name, values)], bool)
-    return np.array([_number(column.name, text) for text in decode_text(column.name, values)], np.float64)
+        return np.array([_parse_bool(column.name, text) for text in decode_text(column.name, values)], bool)
+    return np.array([_parse_number(column.name, text) for text in decode_text(column.name, values)], np.float64)
 
 
 def decode_text(name: str, values: Array) -> Array:
@@ -221,7 +221,7 @@ def decode_text(name: str, values: Array) -> Array:
     try:
         texts[:] = [value.decode() if type(value) is bytes else value for value in values.flat]
     except UnicodeDecodeError:
-        raise BadInput(f"input '{name}' holds bytes that are no UTF-8 text") from None
+        raise BadInput(f"input '{name}' holds bytes that are not valid UTF-8") from None
     return texts.reshape(values.shape)
 
 
@@ -231,33 +231,33 @@ def demand_pandas() -> None:
         import pandas  # noqa: F401
     except ImportError as error:
         advice = install_hints.advice("pandas", os.environ)
-        raise LoadError(f"this model was fitted on a DataFrame and needs pandas: {advice} ({error})") from error
+        raise LoadError(f"this model was fitted on a DataFrame, which needs pandas: {advice} ({error})") from error
 
 
-def _data_frame(columns: dict[str, Array]) -> Any:
+def _make_data_frame(columns: dict[str, Array]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(columns)
 
 
-def _number_places(columns: Sequence[Column]) -> tuple[int, ...]:
+def _number_places(columns: Sequence[FittedColumn]) -> tuple[int, ...]:
     return tuple(place for place, column in enumerate(columns) if column.datatype in ("FP16", "FP32", "FP64"))
 
 
-def _split(columns: Sequence[Column], rows: Array) -> list[tuple[Column, Array]]:
+def _split(columns: Sequence[FittedColumn], rows: Array) -> list[tuple[FittedColumn, Array]]:
     return [(column, rows[:, index]) for index, column in enumerate(columns)]
 
 
-def _number(name: str, text: str) -> float:
+def _parse_number(name: str, text: str) -> float:
     if not text:
         return float("nan")  # a missing value, as in a CSV file
     try:
         return float(text.replace("_", "?"))  # 1_000 is a number only to Python
     except ValueError:
-        raise BadInput(f"column '{name}' takes numbers, and {text[:50]!r} is none") from None
+        raise BadInput(f"column '{name}' takes numbers, and {text[:50]!r} is not a number") from None
 
 
-def _truth(name: str, text: str) -> bool:
+def _parse_bool(name: str, text: str) -> bool:
     try:
         return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
     except KeyError:

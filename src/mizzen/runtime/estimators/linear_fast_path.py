@@ -31,7 +31,7 @@ def shortcuts(estimator: Any, width: int | None) -> Mapping[str, Method]:
         return NONE
     try:
         predict = _predict(estimator, models)
-        if predict is None or not _same(predict, estimator.predict, width):
+        if predict is None or not _give_same(predict, estimator.predict, width):
             return NONE
     except Exception:  # noqa: BLE001 - this only probes; the model itself answers then
         return NONE
@@ -43,11 +43,11 @@ def _predict(estimator: Any, models: Any) -> Method | None:
     regressors = (models.LinearRegression, models.Ridge, models.ElasticNet)
     if kind.predict in [each.predict for each in regressors]:
         known = [each._decision_function for each in regressors]  # noqa: SLF001 - only to recognize it
-        return _sums(estimator) if kind._decision_function in known else None  # noqa: SLF001
+        return _make_sums(estimator) if kind._decision_function in known else None  # noqa: SLF001
     classifier = models.LogisticRegression
     if kind.predict is not classifier.predict or kind.decision_function is not classifier.decision_function:
         return None
-    scores, classes = _sums(estimator), estimator.classes_
+    scores, classes = _make_sums(estimator), estimator.classes_
     if type(classes) is not np.ndarray:
         return None
     if estimator.coef_.ndim == 1 or len(estimator.coef_) == 1:
@@ -55,14 +55,14 @@ def _predict(estimator: Any, models: Any) -> Method | None:
     return lambda rows: classes.take(scores(rows).argmax(axis=1))
 
 
-def _sums(estimator: Any) -> Method:
+def _make_sums(estimator: Any) -> Method:
     factors, constant = estimator.coef_.T, estimator.intercept_
     if type(factors) is not np.ndarray:
-        raise TypeError("no numpy array")
+        raise TypeError("the coefficients are not a numpy array")
     return lambda rows: rows @ factors + constant
 
 
-def _same(one: Method, other: Method, width: int) -> bool:
+def _give_same(one: Method, other: Method, width: int) -> bool:
     numbers = np.random.default_rng(0)
     for rows in _PROBES:
         probe = numbers.normal(scale=10.0, size=(rows, width))

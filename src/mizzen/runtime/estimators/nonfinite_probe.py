@@ -49,16 +49,16 @@ class Refusals:
                 if _holds(word, taken.numbers_of(rows, place)):
                     instead = _INSTEAD.get(word, INSTEAD)
                     raise BadInput(
-                        f"column {taken.title(place)} holds {word}, which this model does not take there; {instead}"
+                        f"column {taken.title(place)} holds {word}, which this model does not accept there; {instead}"
                     )
 
 
-def found(predict: Callable[[Any], Any], taken: Features) -> Refusals:
+def probe(predict: Callable[[Any], Any], taken: Features) -> Refusals:
     """Probe with a synthetic row, with each value in each column."""
     numbers = taken.numbers
-    if not 0 < len(numbers) <= MOST_COLUMNS or not _takes(predict, taken.dummy()):
+    if not 0 < len(numbers) <= MOST_COLUMNS or not _accepts(predict, taken.dummy()):
         return Refusals({}, frozenset(), left=False)
-    places = {word: _refusing(predict, taken, value) for word, value in _WORDS.items()}
+    places = {word: _find_refusing(predict, taken, value) for word, value in _WORDS.items()}
     everywhere = frozenset(word for word in ("NaN", "Infinity") if len(places[word]) == len(numbers))
     # Texts can be checked only after they are parsed as numbers.
     left = any(
@@ -70,18 +70,18 @@ def found(predict: Callable[[Any], Any], taken: Features) -> Refusals:
 def demand_small(rows: Array) -> None:
     """Raise BadInput for numbers that FP32 cannot hold. NaN passes."""
     if bool((np.abs(rows) > LARGEST).any()):
-        raise BadInput(f"input holds Infinity or {_LARGE}, which this model does not take; {_INSTEAD[_LARGE]}")
+        raise BadInput(f"input holds Infinity or {_LARGE}, which this model does not accept; {_INSTEAD[_LARGE]}")
 
 
-def _refusing(predict: Callable[[Any], Any], taken: Features, value: float) -> tuple[int, ...]:
+def _find_refusing(predict: Callable[[Any], Any], taken: Features, value: float) -> tuple[int, ...]:
     """Return the indexes of the columns that reject the value. If all columns at once accept it, no further probe is
     made."""
-    if _takes(predict, taken.dummy_with(taken.numbers, value)):
+    if _accepts(predict, taken.dummy_with(taken.numbers, value)):
         return ()
-    return tuple(place for place in taken.numbers if not _takes(predict, taken.dummy_with((place,), value)))
+    return tuple(place for place in taken.numbers if not _accepts(predict, taken.dummy_with((place,), value)))
 
 
-def _takes(predict: Callable[[Any], Any], row: Any) -> bool:
+def _accepts(predict: Callable[[Any], Any], row: Any) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -24,7 +24,7 @@ def try_call(model: LoadedModel, row: dict[str, Array], guesses: tuple[TensorSpe
         given = model.call(row, tuple(guess.name for guess in guesses))
         kinds = {name: tensors.as_datatype(array)[0].name for name, array in given.items()}
     except Exception as error:  # noqa: BLE001 - the model's code may raise anything
-        log.warning("warm-up with a made-up row: %s: %s", type(error).__name__, error)
+        log.warning("warm-up with a synthetic row: %s: %s", type(error).__name__, error)
         return guesses
     return tuple(TensorSpec(name, kinds[name], (-1, *given[name].shape[1:])) for name in kinds)
 
@@ -36,7 +36,7 @@ def warm_up(model: LoadedModel) -> None:
     try:
         model.call(example_row(model.inputs), ())
     except BaseException as error:  # noqa: BLE001 - as in any other call of it
-        log.warning("warm-up with a made-up row: %s: %s", type(error).__name__, error)
+        log.warning("warm-up with a synthetic row: %s: %s", type(error).__name__, error)
 
 
 def example_row(inputs: tuple[TensorSpec, ...]) -> dict[str, Array]:

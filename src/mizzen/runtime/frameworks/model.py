@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.signature import TensorSpec
@@ -25,7 +25,7 @@ class BadInput(Exception):
 
 @dataclass(frozen=True, slots=True)
 class LoadRequest:
-    """What to load, and how."""
+    """The files to load, and how to load them."""
 
     framework: str
     entrypoint: str
@@ -80,6 +80,18 @@ class LoadedModel(Protocol):
         ...
 
 
+class PlainModel:
+    """A base for models that take whole inputs only, with all values, and that hold nothing to release."""
+
+    __slots__ = ()
+
+    table: ClassVar[TensorSpec | None] = None
+    refuses: ClassVar[frozenset[str]] = frozenset()
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
 @runtime_checkable
 class Reloads(Protocol):
     """A LoadedModel that reloads its parameters itself. Others are loaded a second time, next to the one that
@@ -98,11 +110,11 @@ def artifact(folder: Path, entrypoint: str) -> Path:
     file = folder / path
     if not file.is_file():
         there = ", ".join(sorted(child.name for child in folder.iterdir())[:10]) if folder.is_dir() else ""
-        raise LoadError(f"no file '{entrypoint}' in this version; it has {there or 'none'}")
+        raise LoadError(f"this version has no file '{entrypoint}'; it has {there or 'none'}")
     return file
 
 
-def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
+def find_pickle(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
     """Return the file that `entrypoint` names, like `artifact`, for files whose loading runs code."""
     file = artifact(folder, entrypoint)
     demand_trust(f"'{entrypoint}' is a pickle, which runs code when it is loaded", trusted=trusted)
@@ -112,7 +124,12 @@ def pickled(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
 def demand_trust(what: str, *, trusted: bool) -> None:
     """Raise LoadError for untrusted code: it would run as the plane's own user."""
     if not trusted:
-        raise LoadError(f"{what}, and is not marked as trusted: an admin of the model has to vouch for it")
+        raise LoadError(f"{what}, and is not marked as trusted: an admin of the model must mark it")
+
+
+def first_line(error: Exception) -> str:
+    """Return the type of an error and the first line of its message."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"
 
 
 @contextmanager

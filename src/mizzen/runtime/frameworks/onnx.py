@@ -22,7 +22,7 @@ from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
 from mizzen.runtime.estimators.features import decode_text
 from mizzen.runtime.estimators.warmup import example_row, try_call
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, artifact, first_line
 from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -39,26 +39,24 @@ log = logging.getLogger("mizzen.runtime")
 
 def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
     """Load a graph. It is data only: nothing in it runs but onnxruntime's own operators."""
-    session = _session(artifact(folder, wanted.entrypoint))
-    inputs = tuple(_input(one) for one in session.get_inputs())
-    outputs = tuple(spec for one in session.get_outputs() if (spec := _output(one)) is not None)
+    session = _open_session(artifact(folder, wanted.entrypoint))
+    inputs = tuple(_read_input(one) for one in session.get_inputs())
+    outputs = tuple(spec for one in session.get_outputs() if (spec := _read_output(one)) is not None)
     if not outputs:
         kinds = ", ".join(f"'{one.name}' is a {one.type}" for one in session.get_outputs())
         raise LoadError(f"no output of '{wanted.entrypoint}' is a tensor: {kinds}; export the model with tensors only")
     batch = bool(inputs) and all(spec.shape[:1] == (-1,) for spec in (*inputs, *outputs))
     model = OnnxModel(session, inputs, outputs, batch)
     outputs = _agree(outputs, try_call(model, example_row(inputs), outputs))
-    return replace(model, outputs=outputs, batch=batch and row_independence.independent(model))
+    return replace(model, outputs=outputs, batch=batch and row_independence.rows_are_independent(model))
 
 
 @dataclass(frozen=True, slots=True)
-class OnnxModel:
+class OnnxModel(PlainModel):
     session: Any
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
-    table: TensorSpec | None = None
-    refuses: frozenset[str] = frozenset()
     framework: str = "onnx"
     strict: bool = True
 
@@ -66,15 +64,12 @@ class OnnxModel:
         names = outputs or tuple(spec.name for spec in self.outputs)
         empty = self.batch and not len(next(iter(inputs.values())))
         # Few graphs accept empty input.
-        taken = example_row(self.inputs) if empty else {name: _texts(name, array) for name, array in inputs.items()}
+        taken = example_row(self.inputs) if empty else {name: _decode(name, array) for name, array in inputs.items()}
         given = zip(names, self.session.run(list(names), taken), strict=True)
-        return {name: _plain(value)[:0] if empty else _plain(value) for name, value in given}
-
-    def close(self) -> None:
-        pass
+        return {name: _to_array(value)[:0] if empty else _to_array(value) for name, value in given}
 
 
-def _session(file: Path) -> Any:
+def _open_session(file: Path) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     most = threads.thread_limit(os.environ)
@@ -86,29 +81,28 @@ def _session(file: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        said = str(error).strip().splitlines() or [""]
-        raise LoadError(f"'{file.name}' could not be read by onnxruntime: {said[0]}") from error
+        raise LoadError(f"'{file.name}' could not be read by onnxruntime: {first_line(error)}") from error
 
 
-def _input(one: Any) -> TensorSpec:
+def _read_input(one: Any) -> TensorSpec:
     kind = _TYPES.get(one.type)
     if kind is None:
-        raise LoadError(f"input '{one.name}' is a {one.type}, which no request can carry; export the model without it")
-    return TensorSpec(one.name, kind, _shape(one.shape))
+        raise LoadError(f"input '{one.name}' is a {one.type}, which requests cannot carry; export the model without it")
+    return TensorSpec(one.name, kind, _read_shape(one.shape))
 
 
-def _output(one: Any) -> TensorSpec | None:
+def _read_output(one: Any) -> TensorSpec | None:
     """Return the output's spec; None if a response cannot carry it. The model may still be served with its other
     outputs."""
     if one.type in _MAPS:
         return TensorSpec(one.name, "FP32", (-1, -1))
     if one.type not in _TYPES:
-        log.warning("output '%s' is left out: no answer can carry a %s", one.name, one.type)
+        log.warning("output '%s' is left out: responses cannot carry a %s", one.name, one.type)
         return None
-    return TensorSpec(one.name, _TYPES[one.type], _shape(one.shape))
+    return TensorSpec(one.name, _TYPES[one.type], _read_shape(one.shape))
 
 
-def _shape(sizes: Sequence[Any]) -> tuple[int, ...]:
+def _read_shape(sizes: Sequence[Any]) -> tuple[int, ...]:
     return tuple(size if isinstance(size, int) and size >= 0 else -1 for size in sizes)
 
 
@@ -121,11 +115,11 @@ def _agree(declared: tuple[TensorSpec, ...], seen: tuple[TensorSpec, ...]) -> tu
     )
 
 
-def _texts(name: str, array: Array) -> Array:
+def _decode(name: str, array: Array) -> Array:
     return decode_text(name, array) if array.dtype == object else array
 
 
-def _plain(value: Any) -> Array:
+def _to_array(value: Any) -> Array:
     """Return an output as an array. All maps of one answer have the same classes, in the same order."""
     if isinstance(value, list):
         if value and isinstance(value[0], dict):

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from mizzen.runtime.frameworks.model import LoadRequest, pickled, unpickling
+from mizzen import frameworks
+from mizzen.runtime.frameworks.model import LoadRequest, artifact, find_pickle, unpickling
 
 log = logging.getLogger("mizzen.runtime")
+
+
+def load_or_read(wanted: LoadRequest, folder: Path, read: Callable[[Path], Any]) -> Any:
+    """Return the object in a pickle, or `read` of another file."""
+    if wanted.entrypoint.endswith(frameworks.PICKLES):
+        return load(wanted, folder)
+    return read(artifact(folder, wanted.entrypoint))
 
 
 def load(wanted: LoadRequest, folder: Path) -> Any:
     """Return the object in the file. Raises LoadError, or ModuleNotFoundError for a missing module that it needs."""
     import joblib
 
-    file = pickled(folder, wanted.entrypoint, trusted=wanted.trusted)
+    file = find_pickle(folder, wanted.entrypoint, trusted=wanted.trusted)
     with warnings.catch_warnings(record=True) as caught, unpickling(file):
         warnings.simplefilter("always")
         found = joblib.load(file)

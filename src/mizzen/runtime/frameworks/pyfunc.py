@@ -7,7 +7,7 @@ Without a signature any input is accepted: one tensor as an array, several as a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators.features import INPUT, decode_text
 from mizzen.runtime.estimators.warmup import example_row, try_call
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest
+from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, first_line
 from mizzen.runtime.signature import TensorSpec
 
 OUTPUT = "predict"
@@ -32,15 +32,13 @@ _COLUMNS = {
 def load(wanted: LoadRequest, folder: Path, description: Mapping[str, Any]) -> LoadedModel:
     """`description`: the content of the file MLmodel."""
     signature = description.get("signature")
-    said = signature.get("inputs") if isinstance(signature, Mapping) else None
-    inputs, columns = _inputs(said)
+    inputs, columns = _parse_inputs(signature.get("inputs") if isinstance(signature, Mapping) else None)
     try:
         function = mlflow.pyfunc.load_model(str(folder))
     except ModuleNotFoundError:
         raise
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise LoadError(f"MLflow cannot load '{wanted.entrypoint}': {type(error).__name__}: {first}") from error
+        raise LoadError(f"MLflow cannot load '{wanted.entrypoint}': {first_line(error)}") from error
     model = PyfuncModel(function, columns, wanted.batch, inputs)
     return replace(model, outputs=try_call(model, example_row(inputs), ())) if inputs else model
 
@@ -66,7 +64,7 @@ class PyfuncModel:
         return TensorSpec(INPUT, "FP64", (-1, len(self.inputs))) if numbers else None
 
     def call(self, inputs: dict[str, Array], outputs: tuple[str, ...]) -> dict[str, Array]:
-        found = dict(_by_name(self.function.predict(self._to_frame(inputs))))
+        found = dict(_name_outputs(self.function.predict(self._to_frame(inputs))))
         return {name: found[name] for name in outputs if name in found} if outputs else found
 
     def close(self) -> None:
@@ -82,38 +80,32 @@ class PyfuncModel:
         return pd.DataFrame({name: plain[name] for name in names})
 
 
-def _inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
+def _parse_inputs(text: Any) -> tuple[tuple[TensorSpec, ...], bool]:
     """Return the inputs of an MLflow signature, and whether it is of columns; none if tensors cannot express it."""
     try:
-        said = json.loads(text) if isinstance(text, str) else []
-        plain = tuple(_spec(one, place) for place, one in enumerate(said))
+        declared = json.loads(text) if isinstance(text, str) else []
+        plain = tuple(_parse_spec(one, place) for place, one in enumerate(declared))
     except (ValueError, KeyError, TypeError):
         return (), True
     if len({spec.name for spec in plain}) < len(plain):
         return (), True
-    return plain, bool(said) and said[0]["type"] != "tensor"
+    return plain, bool(declared) and declared[0]["type"] != "tensor"
 
 
-def _spec(said: Mapping[str, Any], place: int) -> TensorSpec:
+def _parse_spec(declared: Mapping[str, Any], place: int) -> TensorSpec:
     """Raises KeyError or ValueError for a type that is not a tensor, such as a map or an optional column."""
-    name = said.get("name") or (INPUT if place == 0 else f"{INPUT}_{place}")
-    if said["type"] != "tensor":
-        if not said.get("required", True):
+    name = declared.get("name") or (INPUT if place == 0 else f"{INPUT}_{place}")
+    if declared["type"] != "tensor":
+        if not declared.get("required", True):
             raise ValueError("an optional column")
-        return TensorSpec(name, _COLUMNS[said["type"]], (-1,))
-    dtype = np.dtype(said["tensor-spec"]["dtype"])
+        return TensorSpec(name, _COLUMNS[declared["type"]], (-1,))
+    dtype = np.dtype(declared["tensor-spec"]["dtype"])
     kind = "BYTES" if dtype.kind in "OUS" else tensors.as_datatype(np.empty(0, dtype))[0].name
-    return TensorSpec(name, kind, tuple(said["tensor-spec"]["shape"]))
+    return TensorSpec(name, kind, tuple(declared["tensor-spec"]["shape"]))
 
 
-def _by_name(result: Any) -> Iterator[tuple[str, Array]]:
-    if isinstance(result, pd.DataFrame):
-        yield from _each((str(name), result[name].to_numpy()) for name in result.columns)
-    elif isinstance(result, Mapping):
-        yield from _each((str(name), one) for name, one in result.items())
+def _name_outputs(result: Any) -> Iterator[tuple[str, Array]]:
+    if isinstance(result, pd.DataFrame | Mapping):  # a column, too, becomes an array
+        yield from ((str(name), np.asarray(result[name])) for name in result)
     else:
         yield OUTPUT, np.asarray(result)
-
-
-def _each(pairs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Array]]:
-    yield from ((name, np.asarray(value)) for name, value in pairs)

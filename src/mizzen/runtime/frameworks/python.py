@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from mizzen.protocol.tensors import Array
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, demand_trust, pickled, unpickling
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, demand_trust, find_pickle, unpickling
 from mizzen.runtime.signature import TensorSpec
 
 DEFAULT_OUTPUT = "predict"
@@ -47,13 +47,13 @@ def load(wanted: LoadRequest, folder: Path) -> PythonModel:
     # First, so that the version's own modules win over installed ones; a pickle may name such modules, too.
     sys.path.insert(0, str(folder))
     if entrypoint.endswith(PICKLES):
-        found = _unpickle(pickled(folder, entrypoint, trusted=wanted.trusted))
+        found = _unpickle(find_pickle(folder, entrypoint, trusted=wanted.trusted))
     else:
-        found = _import(entrypoint, folder)
+        found = _import_object(entrypoint, folder)
     target = found() if isinstance(found, type) else found
     if callable(getattr(target, "load", None)):
         target.load(str(folder))
-    predict = _predict(target)
+    predict = _find_predict(target)
     if not callable(predict):
         raise LoadError(f"'{entrypoint}' is a {type(target).__name__}, neither callable nor with a predict method")
     inputs = _specs_of(target, "inputs", entrypoint)
@@ -65,18 +65,16 @@ def load(wanted: LoadRequest, folder: Path) -> PythonModel:
                 )
     outputs = _specs_of(target, "outputs", entrypoint)
     kind = ReloadingModel if callable(getattr(target, "reload", None)) else PythonModel
-    return kind(target, predict, inputs, outputs, wanted.batch, feedback=_feedback(target, entrypoint))
+    return kind(target, predict, inputs, outputs, wanted.batch, feedback=_find_feedback(target, entrypoint))
 
 
 @dataclass(frozen=True, slots=True)
-class PythonModel:
+class PythonModel(PlainModel):
     target: Any
     predict: Callable[[dict[str, Array]], Any]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
-    table: TensorSpec | None = None
-    refuses: frozenset[str] = frozenset()
     framework: str = "python"
     feedback: Callable[[Mapping[str, Any]], None] | None = None
     """Passes the object those parts of `FEEDBACK` that it takes. It may raise anything. None: it takes no feedback."""
@@ -89,8 +87,8 @@ class PythonModel:
         """Return all outputs of the function: it does not know which ones were requested."""
         given = self.predict(inputs)
         if not isinstance(given, dict):
-            return {DEFAULT_OUTPUT: _array(DEFAULT_OUTPUT, given)}
-        return {str(name): _array(str(name), value) for name, value in given.items()}
+            return {DEFAULT_OUTPUT: _to_array(DEFAULT_OUTPUT, given)}
+        return {str(name): _to_array(str(name), value) for name, value in given.items()}
 
     def close(self) -> None:
         close = getattr(self.target, "close", None)
@@ -111,14 +109,14 @@ class ReloadingModel(PythonModel):
         """
         target = copy.copy(self.target)
         target.reload(str(folder))
-        return replace(self, target=target, predict=_predict(target), feedback=_feedback(target, "reload"))
+        return replace(self, target=target, predict=_find_predict(target), feedback=_find_feedback(target, "reload"))
 
 
-def _predict(target: Any) -> Any:
+def _find_predict(target: Any) -> Any:
     return getattr(target, "predict", None) or target
 
 
-def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], None] | None:
+def _find_feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], None] | None:
     """Return the feedback method; None also if it requires other arguments: it may serve another purpose."""
     method = getattr(target, "feedback", None)
     if not callable(method):
@@ -135,11 +133,11 @@ def _feedback(target: Any, entrypoint: str) -> Callable[[Mapping[str, Any]], Non
         variadic = {each.name for each in parameters if each.kind in (each.VAR_KEYWORD, each.VAR_POSITIONAL)}
         if more := open_ - variadic - set(names):
             log.warning(
-                "'feedback' of '%s' is not called: it takes '%s', and would be told only %s, by name",
+                "'feedback' of '%s' is not called: it requires '%s', but gets only %s, by name",
                 entrypoint, min(more), ", ".join(FEEDBACK),
             )  # fmt: skip
             return None
-    return lambda told: method(**{name: told.get(name) for name in names})
+    return lambda body: method(**{name: body.get(name) for name in names})
 
 
 def _unpickle(file: Path) -> Any:
@@ -149,7 +147,7 @@ def _unpickle(file: Path) -> Any:
         return cloudpickle.load(stream)
 
 
-def _import(entrypoint: str, folder: Path) -> Any:
+def _import_object(entrypoint: str, folder: Path) -> Any:
     module_name, colon, path = entrypoint.partition(":")
     if not colon or not module_name or not path:
         raise LoadError(f"entrypoint '{entrypoint}' must be 'module:object' or a file ending in {', '.join(PICKLES)}")
@@ -157,10 +155,10 @@ def _import(entrypoint: str, folder: Path) -> Any:
     if not all(part.isidentifier() for part in module_name.split(".")) or _found_in(folder, top) is None:
         raise LoadError(f"entrypoint '{entrypoint}': module '{module_name}' is not among the files of this version")
     if top in sys.modules:
-        raise LoadError(f"module '{top}' of this version has the name of one that is in use already: rename it")
+        raise LoadError(f"module '{top}' of this version has the same name as one that is already imported: rename it")
     module = importlib.import_module(module_name)
     if not _lies_in(folder, module):
-        raise LoadError(f"'{module_name}' means a module from elsewhere, which hides that of this version: rename it")
+        raise LoadError(f"an installed module '{module_name}' hides the one of this version: rename it")
     try:
         return reduce(getattr, path.split("."), module)
     except AttributeError as error:
@@ -191,7 +189,7 @@ def _specs_of(target: Any, attribute: str, entrypoint: str) -> tuple[TensorSpec,
     return specs
 
 
-def _array(name: str, value: Any) -> Array:
+def _to_array(name: str, value: Any) -> Array:
     if value is None:
         raise TypeError(f"predict returned None for '{name}', not an array")
     return np.atleast_1d(np.asarray(value))

@@ -44,7 +44,7 @@ def load_wanted(wanted: LoadRequest, folder: Path) -> LoadedModel:
 
 def loader(name: str) -> Loader:
     """Return the framework's loader. Raises LoadError if it is unknown or cannot be imported."""
-    found = frameworks.TABLE.get(name) or _of_a_plugin(name)
+    found = frameworks.TABLE.get(name) or _load_plugin(name)
     assert found.loader is not None
     try:
         load_files: Loader = importlib.import_module(found.loader).load
@@ -56,7 +56,7 @@ def loader(name: str) -> Loader:
     except Exception as error:
         # The library is installed but cannot be loaded: a system library is missing, or it was built for another numpy.
         said = " ".join(f"{type(error).__name__}: {error}".split())
-        raise LoadError(f"framework '{name}' is installed and cannot be imported: {said}") from error
+        raise LoadError(f"framework '{name}' is installed but cannot be imported: {said}") from error
     return load_files
 
 
@@ -65,30 +65,30 @@ def reload(model: LoadedModel, wanted: LoadRequest, folder: Path) -> LoadedModel
 
     Callers know the old signature: raises LoadError if the new one differs.
     """
-    inner = _inner(model)
+    inner = _unwrap(model)
     if isinstance(inner, Reloads):
         new = declared_signature.apply(inner.reload(folder), wanted.inputs, wanted.outputs)
     elif wanted.framework == "python":
-        raise LoadError("this model has no reload(path): only a restart brings it new parameters")
+        raise LoadError("this model has no reload(path): restart it to load new parameters")
     else:
         new = load_wanted(wanted, folder)
     if _signature(new) != _signature(model):
-        raise LoadError("the new parameters take or give something else than the old ones: only a restart takes them")
+        raise LoadError("the new parameters change the inputs or outputs of the model: restart it to load them")
     return new
 
 
 def reloads(model: LoadedModel) -> bool:
     """Return whether it reloads parameters itself."""
-    return isinstance(_inner(model), Reloads)
+    return isinstance(_unwrap(model), Reloads)
 
 
 def feedback_hook(model: LoadedModel) -> Callable[[Mapping[str, Any]], None] | None:
     """Return the function that takes feedback; None if the model does not want any."""
-    found: Callable[[Mapping[str, Any]], None] | None = getattr(_inner(model), "feedback", None)
+    found: Callable[[Mapping[str, Any]], None] | None = getattr(_unwrap(model), "feedback", None)
     return found
 
 
-def _inner(model: LoadedModel) -> LoadedModel:
+def _unwrap(model: LoadedModel) -> LoadedModel:
     return model.model if isinstance(model, declared_signature.DeclaredModel) else model
 
 
@@ -96,12 +96,14 @@ def _signature(model: LoadedModel) -> tuple[object, ...]:
     return model.inputs, model.outputs, model.table, model.strict, model.batch
 
 
-def _of_a_plugin(name: str) -> Framework:
+def _load_plugin(name: str) -> Framework:
     """Import a plug-in's framework here: in this process it can harm only itself."""
     entry = plugins.entry(plugins.FRAMEWORKS, name)
     if entry is None:
         there = ", ".join([*frameworks.NAMES, *(one.name for one in plugins.entries(plugins.FRAMEWORKS))])
-        raise LoadError(f"no framework '{name}' is served; there are {there}; a package may bring it as a plug-in")
+        raise LoadError(
+            f"framework '{name}' is not supported; supported are {there}; packages can add others as plug-ins"
+        )
     try:
         return Framework.of(entry.load().to_json(), name, plugins.package_of(entry))
     except Exception as error:

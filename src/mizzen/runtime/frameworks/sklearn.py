@@ -15,9 +15,8 @@ from mizzen.runtime.limits import install_hints
 
 
 def load(wanted: LoadRequest, folder: Path) -> estimator.EstimatorModel:
-    if wanted.entrypoint.endswith(".skops"):
-        return estimator.to_model(_from_skops(wanted, folder), wanted)
-    return estimator.to_model(pickles.load(wanted, folder), wanted)
+    read = _from_skops if wanted.entrypoint.endswith(".skops") else pickles.load
+    return estimator.to_model(read(wanted, folder), wanted)
 
 
 def _from_skops(wanted: LoadRequest, folder: Path) -> Any:
@@ -33,9 +32,7 @@ def _from_skops(wanted: LoadRequest, folder: Path) -> Any:
         unknown = skops.io.get_untrusted_types(file=file)
         if unknown:
             named = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
-            demand_trust(
-                f"'{wanted.entrypoint}' holds types that are not known to be safe: {named}", trusted=wanted.trusted
-            )
+            demand_trust(f"'{wanted.entrypoint}' holds types unknown to skops: {named}", trusted=wanted.trusted)
         return skops.io.load(file, trusted=unknown)
     except (LoadError, ModuleNotFoundError):
         raise

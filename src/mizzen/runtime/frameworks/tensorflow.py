@@ -25,7 +25,15 @@ from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
 from mizzen.runtime.estimators import row_independence
 from mizzen.runtime.estimators.warmup import example_row, try_call
-from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest, artifact, demand_trust
+from mizzen.runtime.frameworks.model import (
+    LoadedModel,
+    LoadError,
+    LoadRequest,
+    PlainModel,
+    artifact,
+    demand_trust,
+    first_line,
+)
 from mizzen.runtime.limits import gpu_share, threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -36,7 +44,7 @@ _GRAPH = "saved_model.pb"
 
 def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     demand_trust(
-        f"'{wanted.entrypoint}' is a program of TensorFlow, which can run code when it is loaded",
+        f"'{wanted.entrypoint}' is a TensorFlow program, which can run code when it is loaded",
         trusted=wanted.trusted,
     )
     _set_up(os.environ)
@@ -46,18 +54,16 @@ def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
     seen = {spec.name: spec.shape for spec in try_call(model, example_row(inputs), outputs)}
     outputs = tuple(spec if spec.shape else replace(spec, shape=seen[spec.name]) for spec in outputs)
     model = replace(model, outputs=outputs)
-    return replace(model, batch=row_independence.are_open(model) and row_independence.independent(model))
+    return replace(model, batch=row_independence.sizes_are_open(model) and row_independence.rows_are_independent(model))
 
 
 @dataclass(frozen=True, slots=True)
-class TensorFlowModel:
+class TensorFlowModel(PlainModel):
     run: Callable[[dict[str, Any]], Mapping[str, Any]]
     """Maps tensors by name to tensors by name."""
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     batch: bool
-    table: TensorSpec | None = None
-    refuses: frozenset[str] = frozenset()
     framework: str = "tensorflow"
     strict: bool = True
 
@@ -67,10 +73,9 @@ class TensorFlowModel:
         taken = example_row(self.inputs) if empty else inputs
         given = self.run({name: tf.constant(array) for name, array in taken.items()})
         names = outputs or tuple(spec.name for spec in self.outputs)
-        return {name: _plain(given[name])[:0] if empty else _plain(given[name]) for name in names if name in given}
-
-    def close(self) -> None:
-        pass
+        return {
+            name: _array_of(given[name])[:0] if empty else _array_of(given[name]) for name in names if name in given
+        }
 
 
 def _set_up(environ: Mapping[str, str]) -> None:
@@ -99,17 +104,17 @@ def _from_saved_model(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[Ten
     try:
         loaded = tf.saved_model.load(str(file.parent))
     except Exception as error:
-        raise LoadError(f"TensorFlow cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
-    name = _choose(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
+        raise LoadError(f"TensorFlow cannot load '{wanted.entrypoint}': {first_line(error)}") from error
+    name = _choose_signature(tuple(loaded.signatures), os.environ.get(SIGNATURE, ""), wanted.entrypoint)
     function = loaded.signatures[name]
 
     def run(given: dict[str, Any], _keep: Any = loaded) -> Mapping[str, Any]:
         """`_keep`: the variables live only as long as the object they were loaded with."""
         return function(**given)  # type: ignore[no-any-return]
 
-    said = {spec.name: spec.shape for spec in wanted.inputs}
-    inputs = (_spec(name, spec, said.get(name)) for name, spec in function.structured_input_signature[1].items())
-    outputs = (_spec(name, spec, ()) for name, spec in function.structured_outputs.items())
+    declared = {spec.name: spec.shape for spec in wanted.inputs}
+    inputs = (_spec_of(name, spec, declared.get(name)) for name, spec in function.structured_input_signature[1].items())
+    outputs = (_spec_of(name, spec, ()) for name, spec in function.structured_outputs.items())
     return run, tuple(inputs), tuple(outputs)
 
 
@@ -120,7 +125,7 @@ def _graph_file(folder: Path, entrypoint: str) -> Path:
     return artifact(folder, entrypoint)
 
 
-def _choose(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
+def _choose_signature(names: tuple[str, ...], asked: str, entrypoint: str) -> str:
     there = ", ".join(names) or "none"
     if asked and asked not in names:
         raise LoadError(f"'{entrypoint}' has no signature '{asked}', which {SIGNATURE} names; it has {there}")
@@ -143,12 +148,12 @@ def _from_keras(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpe
     try:
         model = keras.saving.load_model(file, compile=False, safe_mode=False)  # trusted, with the code in it
     except Exception as error:
-        raise LoadError(f"Keras cannot load '{wanted.entrypoint}': {_first_line(error)}") from error
+        raise LoadError(f"Keras cannot load '{wanted.entrypoint}': {first_line(error)}") from error
     taken = list(getattr(model, "inputs", None) or ())
     if not taken:
         raise LoadError(
-            f"'{wanted.entrypoint}' does not say what it takes; write a SavedModel with model.export(folder), once the "
-            "model has been called"
+            f"'{wanted.entrypoint}' does not declare its inputs; write a SavedModel with model.export(folder) after "
+            "the model has been called"
         )
     signature = [tf.TensorSpec(one.shape, one.dtype) for one in taken]
     names = [one.name for one in taken]
@@ -165,14 +170,14 @@ def _from_keras(wanted: LoadRequest, folder: Path) -> tuple[Any, tuple[TensorSpe
     def run(given: dict[str, Any]) -> Mapping[str, Any]:
         return dict(zip(gives, function(*(given[name] for name in names)), strict=True))
 
-    said_shapes = {spec.name: spec.shape for spec in wanted.inputs}
-    inputs = tuple(_spec(name, spec, said_shapes.get(name)) for name, spec in zip(names, signature, strict=True))
-    outputs = tuple(_spec(name, one, ()) for name, one in zip(gives, function.structured_outputs, strict=True))
+    declared = {spec.name: spec.shape for spec in wanted.inputs}
+    inputs = tuple(_spec_of(name, spec, declared.get(name)) for name, spec in zip(names, signature, strict=True))
+    outputs = tuple(_spec_of(name, one, ()) for name, one in zip(gives, function.structured_outputs, strict=True))
     return run, inputs, outputs
 
 
-def _spec(name: str, spec: Any, said: tuple[int, ...] | None) -> TensorSpec:
-    """`said`: the declared shape, for a tensor whose number of dimensions the graph leaves open."""
+def _spec_of(name: str, spec: Any, declared: tuple[int, ...] | None) -> TensorSpec:
+    """`declared`: the shape in spec.inputs, for a tensor whose number of dimensions the graph leaves open."""
     if spec.dtype == tf.string:
         kind = "BYTES"
     elif spec.dtype == tf.bfloat16:
@@ -181,19 +186,15 @@ def _spec(name: str, spec: Any, said: tuple[int, ...] | None) -> TensorSpec:
         try:
             kind = tensors.as_datatype(np.empty(0, spec.dtype.as_numpy_dtype))[0].name
         except (ValueError, TypeError) as error:
-            raise LoadError(f"'{name}' is of {spec.dtype.name}, which no request can carry") from error
+            raise LoadError(f"'{name}' has the type {spec.dtype.name}, which requests cannot carry") from error
     if spec.shape.rank is not None:
         return TensorSpec(name, kind, tuple(-1 if size is None else int(size) for size in spec.shape))
-    if said is None:
-        raise LoadError(f"the graph does not say how many dimensions '{name}' has: declare it in spec.inputs")
-    return TensorSpec(name, kind, said)
+    if declared is None:
+        raise LoadError(f"the graph does not declare how many dimensions '{name}' has: declare it in spec.inputs")
+    return TensorSpec(name, kind, declared)
 
 
-def _plain(given: Any) -> Array:
+def _array_of(given: Any) -> Array:
     if given.dtype == tf.bfloat16:
         given = tf.cast(given, tf.float32)
     return np.asarray(given.numpy())
-
-
-def _first_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0]}"

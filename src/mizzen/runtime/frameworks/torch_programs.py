@@ -20,7 +20,7 @@ Arguments = Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]
 
 def is_exported(file: Path) -> bool:
     """Return whether it is an exported program, of this release of PyTorch or of those before 2.8."""
-    names = _names(file)
+    names = _list_names(file)
     return any(name.endswith(("/archive_format", "serialized_exported_program.json")) for name in names)
 
 
@@ -28,7 +28,7 @@ def no_program(file: Path) -> str:
     """Return advice for a file that is not TorchScript; empty for one that is."""
     return (
         ""
-        if any("/code/" in name or name.endswith("/constants.pkl") for name in _names(file))
+        if any("/code/" in name or name.endswith("/constants.pkl") for name in _list_names(file))
         else frameworks.NO_TORCH_PROGRAM
     )
 
@@ -43,7 +43,7 @@ def inputs(program: Any) -> tuple[tuple[TensorSpec, ...], Arguments]:
         value = values.get(getattr(one.arg, "name", ""))
         if isinstance(value, torch.Tensor):
             slots.append((True, None))
-            specs.append(_spec(one.arg.name, value))
+            specs.append(_spec_of(one.arg.name, value))
         else:
             slots.append((False, getattr(one.arg, "value", None)))
     in_spec = program.call_spec.in_spec
@@ -68,7 +68,7 @@ def open_rows(program: Any) -> bool:
     return len(firsts) == 1 and bool(sizes) and not any(isinstance(size, int) for size in sizes)
 
 
-def _spec(name: str, value: Any) -> TensorSpec:
+def _spec_of(name: str, value: Any) -> TensorSpec:
     return TensorSpec(
         name, _datatype(name, value.dtype), tuple(size if isinstance(size, int) else -1 for size in value.shape)
     )
@@ -78,10 +78,10 @@ def _datatype(name: str, dtype: Any) -> str:
     try:
         return tensors.as_datatype(np.asarray(torch.empty(0, dtype=dtype).numpy()))[0].name
     except (TypeError, ValueError) as error:
-        raise LoadError(f"input '{name}' is of {dtype}, which no request can carry") from error
+        raise LoadError(f"input '{name}' has the type {dtype}, which requests cannot carry") from error
 
 
-def _names(file: Path) -> list[str]:
+def _list_names(file: Path) -> list[str]:
     try:
         with zipfile.ZipFile(file) as archive:
             return archive.namelist()

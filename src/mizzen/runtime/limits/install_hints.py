@@ -16,7 +16,7 @@ _PACKAGES = {
 def advice(module: str, environ: Mapping[str, str], framework: Framework | None = None) -> str:
     """Return how to fix it. `framework`: the one that needs it; None: the model itself does.
 
-    In its own environment a model finds only its version's requirements, whatever is installed elsewhere.
+    In its own environment a model finds only its version's requirements, not packages that are installed elsewhere.
     """
     top = module.partition(".")[0]
     package = _PACKAGES.get(top, top)

@@ -1,8 +1,7 @@
 """Ending a process whose memory allocation failed under the limit MIZZEN_MEMORY.
 
 After a failed allocation anything may be half done, in the model and in its libraries, and a leak would make it fail
-again and again. A new process starts with all of its memory. Without a limit, it is a single request that needs too
-much.
+repeatedly. A new process starts with all of its memory. Without a limit, a single request needed too much.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ def end(error: BaseException, environ: Mapping[str, str]) -> None:
     on this one's successor."""
     limit = int(environ[VARIABLE])
     try:
-        said = f": {error}" if str(error) else ""
-        message = f"out of memory: spec.resources.memory allows {limit / 2**20:.0f} Mi{said}"
+        detail = f": {error}" if str(error) else ""
+        message = f"out of memory: spec.resources.memory allows {limit / 2**20:.0f} Mi{detail}"
         watchdog.leave_last_words(environ.get("MIZZEN_TERMINATION_LOG"), message)
         traceback.print_exception(error)
     finally:

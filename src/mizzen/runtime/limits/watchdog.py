@@ -74,4 +74,4 @@ def leave_last_words(path: str | None, message: str) -> None:
     try:
         Path(path).write_text(message + "\n", encoding="utf-8", errors="replace")
     except OSError as problem:
-        log.warning("no last words: %s", problem)
+        log.warning("cannot write the termination message: %s", problem)

@@ -21,7 +21,7 @@ from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.kinds.text.versions import normal_version
 from mizzen.runs.paths import UNVERSIONED
 from mizzen.runs.scalars.curve import KEPT, Point
-from mizzen.runs.scalars.reader import Job, Read, ScalarQuery, Scalars, Series, version_order
+from mizzen.runs.scalars.reader import MonitoredJob, Read, ScalarQuery, Scalars, Series, version_order
 from mizzen.selection.state_db import Quality
 from mizzen.server.admin import usage
 from mizzen.server.admission import model_family
@@ -144,7 +144,7 @@ def _parse_version(text: str) -> str:
         raise BadRequest(f"version={text[:40]!r}: {error}") from error
 
 
-async def _list_jobs(context: ServerContext, model: Ref) -> list[Job]:
+async def _list_jobs(context: ServerContext, model: Ref) -> list[MonitoredJob]:
     """The newest jobs. Raises NotFound if the model does not exist."""
 
     def read(now: Present) -> tuple[Resource, ...]:
@@ -153,4 +153,4 @@ async def _list_jobs(context: ServerContext, model: Ref) -> list[Job]:
 
     async with context.store.snapshot() as moment:
         jobs = await model_family.read_at_once(moment, read)
-    return [Job(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs]
+    return [MonitoredJob(each.meta.name, each.meta.uid, model_family.version_of(each)) for each in jobs]

@@ -16,7 +16,7 @@ from mizzen.supervisor.processes import procfs
 Ended = Callable[[int | None], None]
 """Called with the exit code: 128 + s after signal s, None if unknown."""
 
-_LOOK_EVERY = 1.0
+_POLL_EVERY = 1.0
 """Seconds between polls of an adopted process on systems without pidfd."""
 
 
@@ -34,7 +34,7 @@ class Exits:
         try:
             descriptor = os.pidfd_open(pid)
         except (AttributeError, OSError):
-            self._loop.call_soon(self._look, pid, start, ended)
+            self._loop.call_soon(self._poll, pid, start, ended)
             return
         if procfs.start_of(pid) != start:  # checked after opening the pidfd: the pid cannot be reused now
             os.close(descriptor)
@@ -59,8 +59,8 @@ class Exits:
         os.close(descriptor)
         ended(None)
 
-    def _look(self, pid: int, start: str, ended: Ended) -> None:
+    def _poll(self, pid: int, start: str, ended: Ended) -> None:
         if procfs.start_of(pid) == start:
-            self._loop.call_later(_LOOK_EVERY, self._look, pid, start, ended)
+            self._loop.call_later(_POLL_EVERY, self._poll, pid, start, ended)
         else:
             ended(None)

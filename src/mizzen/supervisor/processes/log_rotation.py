@@ -12,12 +12,12 @@ from pathlib import Path
 _CHUNK = 1 << 20
 _DAY = 86_400
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_LOOKS = 100
+_PASSES = 100
 """Maximum number of extra copy passes for newly written data before a log is truncated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Retention:
+class LogRetention:
     """How much of each log is kept."""
 
     bytes: int = 32 << 20
@@ -28,7 +28,7 @@ class Retention:
     """Days to keep a log after the last write, once no process writes to it; 0 keeps it forever."""
 
 
-def too_long(path: Path, limit: int) -> bool:
+def is_too_long(path: Path, limit: int) -> bool:
     try:
         return path.stat().st_size > limit
     except FileNotFoundError:
@@ -46,7 +46,7 @@ def rotate(path: Path, files: int = 1) -> None:
     """
     fresh = path.with_name(f".{path.name}.1")
     try:
-        _put_aside(path, fresh, files)
+        _copy_and_empty(path, fresh, files)
     except OSError as error:
         fresh.unlink(missing_ok=True)
         if error.errno not in _FULL:
@@ -54,13 +54,13 @@ def rotate(path: Path, files: int = 1) -> None:
         os.truncate(path, 0)
 
 
-def _put_aside(path: Path, fresh: Path, files: int) -> None:
+def _copy_and_empty(path: Path, fresh: Path, files: int) -> None:
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with path.open("rb", buffering=0) as log, open(handle, "wb", buffering=0) as to:
         _copy(log.fileno(), to.fileno())
         shift(path, files)
         fresh.replace(aside(path, 1))  # first, so that a reader who sees the truncated log finds the rest there
-        for _ in range(_LOOKS):
+        for _ in range(_PASSES):
             if not _copy(log.fileno(), to.fileno()):
                 break
         os.truncate(path, 0)
@@ -69,12 +69,12 @@ def _put_aside(path: Path, fresh: Path, files: int) -> None:
 def shift(path: Path, files: int) -> None:
     """Makes room for a new `<log>.1`. Removes files beyond the limit, also after the limit was lowered."""
     for old in path.parent.glob(f"{path.name}.*"):
-        told = old.name.removeprefix(f"{path.name}.")
-        if told.isdecimal() and int(told) >= files:
+        number = old.name.removeprefix(f"{path.name}.")
+        if number.isdecimal() and int(number) >= files:
             old.unlink(missing_ok=True)
-    for number in range(files - 1, 0, -1):
-        if aside(path, number).exists():
-            aside(path, number).replace(aside(path, number + 1))
+    for index in range(files - 1, 0, -1):
+        if aside(path, index).exists():
+            aside(path, index).replace(aside(path, index + 1))
 
 
 def aside(path: Path, number: int) -> Path:
@@ -88,8 +88,8 @@ def expire(folder: Path, written_to: Collection[Path], now: float, days: float) 
         return gone
     for path in folder.glob("[!.]*.log*"):
         try:
-            found = path.lstat()
-            old = stat.S_ISREG(found.st_mode) and found.st_mtime < now - days * _DAY
+            state = path.lstat()
+            old = stat.S_ISREG(state.st_mode) and state.st_mtime < now - days * _DAY
             if old and path not in written_to:
                 path.unlink()
                 gone.append(path)

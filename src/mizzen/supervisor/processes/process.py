@@ -26,7 +26,7 @@ CANNOT_START = 127
 LONG_RUN = 10.0
 """Seconds after which a run counts as a success and resets the back-off."""
 
-WITHOUT_SECRETS = "waits to be told its secrets again"
+WITHOUT_SECRETS = "waiting until a client sends its secrets again"
 
 _MESSAGE_LIMIT = 4096
 
@@ -50,7 +50,7 @@ class SupervisorContext:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ProcessRecord:
     """The content of `run/processes/<key>.json`."""
 
     spec: ProcessSpec
@@ -59,14 +59,14 @@ class Record:
     boot: bool
 
     @classmethod
-    def read(cls, path: Path) -> Record | None:
+    def read(cls, path: Path) -> ProcessRecord | None:
         """Returns None if the file is not a valid record. Its process is then found by its environment, or is gone."""
         data: Any = read_json(path)
         try:
             spec, view = ProcessSpec.from_json(data["spec"]), ProcessView.from_json(data["view"])
             return cls(spec, view, run=data["run"], boot=data["boot"])
         except (KeyError, TypeError, ValueError):
-            log.warning("%s is no record of a process; ignored", path)
+            log.warning("%s is not a valid process record; ignoring it", path)
             return None
 
     def write(self, path: Path) -> None:
@@ -88,14 +88,14 @@ class Backoff:
 
 
 class Process:
-    def __init__(self, around: SupervisorContext, record: Record) -> None:
+    def __init__(self, context: SupervisorContext, record: ProcessRecord) -> None:
         self.spec = record.spec
         self.boot = record.boot
         self.run = record.run
-        # Until it is started or adopted it is not running, whatever the record says.
+        # Until it is started or adopted it is not running, even if the record says so.
         state = State.FAILED if record.view.state is State.FAILED else State.WAITING
         self.view = replace(record.view, state=state, pid=None, start="")
-        self._around = around
+        self._context = context
         self._next: ProcessSpec | None = None
         self._retired = False
         self._timer: asyncio.TimerHandle | None = None
@@ -103,9 +103,9 @@ class Process:
         self._began = 0.0
 
     @classmethod
-    def of(cls, around: SupervisorContext, spec: ProcessSpec, *, boot: bool = False) -> Process:
+    def of(cls, context: SupervisorContext, spec: ProcessSpec, *, boot: bool = False) -> Process:
         view = ProcessView(key=spec.key, state=State.WAITING, fingerprint=spec.fingerprint)
-        return cls(around, Record(spec, view, run="", boot=boot))
+        return cls(context, ProcessRecord(spec, view, run="", boot=boot))
 
     def start(self) -> None:
         """Spawns the process now. A spawn that fails counts as an exit with code 127.
@@ -116,29 +116,31 @@ class Process:
         if not self.spec.complete:
             self._move(State.WAITING, pid=None, start="", message=WITHOUT_SECRETS)
             return
-        self.run = self._around.new_run()
+        self.run = self._context.new_run()
         self.view = replace(self.view, state=State.WAITING, pid=None, start="")
         self._save()  # records the intent, in case the supervisor dies between the spawn and the next record
-        self._began = self._around.loop.time()
+        self._began = self._context.loop.time()
         try:
-            pid = _spawn(self.spec, self.run, self._around)
+            pid = _spawn(self.spec, self.run, self._context)
         except (OSError, TypeError, ValueError) as error:  # not only absent files: a null byte is a ValueError
             self._on_end(CANNOT_START, f"cannot start {self.spec.argv[0]}: {error}")
             return
-        self._around.exits.watch_child(pid, self._on_exit)
+        self._context.exits.watch_child(pid, self._on_exit)
         # A child that has already died is a zombie without a start time, but still ours: its exit will be reported.
         self._move(State.RUNNING, pid=pid, start=procfs.start_of(pid) or "")
 
     def adopt(self, pid: int, start: str) -> None:
         """Adopts a survivor of an earlier supervisor as the running process."""
-        self._began = self._around.loop.time()
-        self._around.exits.watch_stranger(pid, start, self._on_exit)
+        self._began = self._context.loop.time()
+        self._context.exits.watch_stranger(pid, start, self._on_exit)
         self._move(State.RUNNING, pid=pid, start=start)
 
     def resume(self, *, lost: bool) -> None:
         """Starts it again after the previous supervisor died. `lost`: it was running, and its exit was not observed."""
         if lost:
-            self.view = replace(self.view, exit_code=None, exit_time=self._around.now(), message=_last_words(self.spec))
+            self.view = replace(
+                self.view, exit_code=None, exit_time=self._context.now(), message=_last_words(self.spec)
+            )
         self._restart()
 
     def become(self, spec: ProcessSpec) -> None:
@@ -185,7 +187,7 @@ class Process:
         if grace > 0:
             if self.view.state is not State.STOPPING:
                 procfs.send(self.view.pid, self.view.start, signal.SIGTERM)
-            self._timer = self._around.loop.call_later(grace, self._kill)
+            self._timer = self._context.loop.call_later(grace, self._kill)
         else:
             self._kill()
         if self.view.state is not State.STOPPING:
@@ -205,7 +207,7 @@ class Process:
     def _on_end(self, code: int | None, message: str) -> None:
         self._cancel_timer()
         self.view = replace(
-            self.view, pid=None, start="", exit_code=code, exit_time=self._around.now(), message=message
+            self.view, pid=None, start="", exit_code=code, exit_time=self._context.now(), message=message
         )
         if self._next is not None:
             self._take(self._next)
@@ -214,8 +216,8 @@ class Process:
         elif self.spec.restart == "never" or code in self.spec.permanent_exit:
             self._move(State.FAILED)
         else:
-            delay = self._backoff.after(self._around.loop.time() - self._began)
-            self._timer = self._around.loop.call_later(delay, self._restart)
+            delay = self._backoff.after(self._context.loop.time() - self._began)
+            self._timer = self._context.loop.call_later(delay, self._restart)
             self._move(State.WAITING)
 
     def _restart(self) -> None:
@@ -235,17 +237,17 @@ class Process:
         else:
             self._save()
         log.info("%s: %s, pid %s, exit code %s", self.view.key, state, self.view.pid, self.view.exit_code)
-        self._around.changed(self)
+        self._context.changed(self)
 
     def _save(self) -> None:
         try:
-            Record(self.spec, self.view, self.run, self.boot).write(self._record_path)
+            ProcessRecord(self.spec, self.view, self.run, self.boot).write(self._record_path)
         except OSError:  # a full disk must not end supervision; the cost: this process may not be adopted
             log.exception("cannot record %s", self.spec.key)
 
     @property
     def _record_path(self) -> Path:
-        return self._around.home.processes / f"{self.spec.key}.json"
+        return self._context.home.processes / f"{self.spec.key}.json"
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -253,21 +255,21 @@ class Process:
             self._timer = None
 
 
-def _spawn(spec: ProcessSpec, run: str, around: SupervisorContext) -> int:
+def _spawn(spec: ProcessSpec, run: str, context: SupervisorContext) -> int:
     if spec.termination_log:
         Path(spec.termination_log).unlink(missing_ok=True)
     environment = {
-        **around.environment,
+        **context.environment,
         **spec.varying,
         **spec.env,
         **spec.secrets,
-        "MIZZEN_DATA_DIR": str(around.home.data_dir),
-        "MIZZEN_RUN_DIR": str(around.home.run),
+        "MIZZEN_DATA_DIR": str(context.home.data_dir),
+        "MIZZEN_RUN_DIR": str(context.home.run),
         "MIZZEN_PROCESS_KEY": spec.key,
         "MIZZEN_PROCESS_RUN": run,
     }
     if spec.listeners:
-        environment["MIZZEN_LISTENERS"] = json.dumps(dict(around.listeners))
+        environment["MIZZEN_LISTENERS"] = json.dumps(dict(context.listeners))
     output = os.open(spec.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         child = subprocess.Popen(
@@ -278,7 +280,7 @@ def _spawn(spec: ProcessSpec, run: str, around: SupervisorContext) -> int:
             stdout=output,
             stderr=output,
             start_new_session=True,
-            pass_fds=tuple(around.listeners.values()) if spec.listeners else (),
+            pass_fds=tuple(context.listeners.values()) if spec.listeners else (),
         )
     finally:
         os.close(output)

@@ -29,7 +29,7 @@ def start_of(pid: int) -> str | None:
     if not _has_proc():
         return _start_by_ps(pid)
     fields = _stat(pid)
-    if fields is None or (fields[0] in ("Z", "X") and int(fields[17]) < 2):
+    if not fields or (fields[0] in ("Z", "X") and int(fields[17]) < 2):
         return None
     return f"{_boot()}.{fields[19]}"
 
@@ -39,20 +39,11 @@ def resource_usage(pid: int) -> tuple[str, float, int] | None:
 
     All come from one read, so they belong to one process. None if there is no such process or no /proc.
     """
-    try:
-        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # called often: a file object costs 3 times as much
-    except OSError:
-        return None
-    try:
-        fields = os.read(descriptor, 4096).rpartition(b")")[2].split()
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    if not fields or fields[0] in (b"Z", b"X"):
+    fields = _stat(pid)
+    if not fields or fields[0] in ("Z", "X"):
         return None
     spent = (int(fields[11]) + int(fields[12])) / _ticks()
-    return f"{_boot()}.{fields[19].decode()}", spent, int(fields[21]) * _page()
+    return f"{_boot()}.{fields[19]}", spent, int(fields[21]) * _page()
 
 
 def is_leader(pid: int) -> bool:
@@ -124,7 +115,7 @@ def kill_session(pid: int) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
     killed: set[int] = set()
-    while left := {member for member in own_pids() if _session(member) == pid} - killed:
+    while left := {member for member in own_pids() if _session_of(member) == pid} - killed:
         for member in left:  # includes unreaped zombies, which a signal does not harm
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(member, signal.SIGKILL)
@@ -141,7 +132,7 @@ def become_subreaper() -> None:
 
 def holder_of(port: int) -> str:
     """Returns `name (pid 12)` of the program that listens on this TCP port, or "" if unknown."""
-    inodes = {inode for table in ("tcp", "tcp6") for inode in _listening(table, port)}
+    inodes = {inode for table in ("tcp", "tcp6") for inode in _find_listening(table, port)}
     targets = {f"socket:[{inode}]" for inode in inodes}
     for pid in own_pids() if targets else ():
         with suppress(OSError):
@@ -151,7 +142,7 @@ def holder_of(port: int) -> str:
     return ""
 
 
-def _session(pid: int) -> int | None:
+def _session_of(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except OSError:
@@ -184,9 +175,15 @@ def _boot() -> str:
 def _stat(pid: int) -> list[str] | None:
     """Returns the fields of /proc/<pid>/stat from the state on; the name before it may contain spaces and brackets."""
     try:
-        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY)  # called often: a file object costs 3 times as much
     except OSError:
         return None
+    try:
+        return os.read(descriptor, 4096).decode(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _start_by_ps(pid: int) -> str | None:
@@ -195,7 +192,7 @@ def _start_by_ps(pid: int) -> str | None:
     return start.strip() if state and not state.startswith("Z") else None
 
 
-def _listening(table: str, port: int) -> Iterator[str]:
+def _find_listening(table: str, port: int) -> Iterator[str]:
     try:
         lines = (_PROC / "net" / table).read_text().splitlines()[1:]
     except OSError:

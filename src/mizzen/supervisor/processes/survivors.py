@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.listeners import VARIABLE
 from mizzen.supervisor.processes import procfs
-from mizzen.supervisor.processes.process import Record
+from mizzen.supervisor.processes.process import ProcessRecord
 from mizzen.supervisor.protocol import Boot
 
 _KILL_WAIT = 2.0
@@ -56,12 +56,12 @@ def holders(home: Home) -> list[Survivor]:
     return _with_recorded(home, _scan(home, lambda values: VARIABLE in values), lambda record: record.spec.listeners)
 
 
-def records(home: Home) -> list[Record]:
-    read = (Record.read(path) for path in sorted(home.processes.glob("*.json")))
+def records(home: Home) -> list[ProcessRecord]:
+    read = (ProcessRecord.read(path) for path in sorted(home.processes.glob("*.json")))
     return [record for record in read if record is not None]
 
 
-def match_record(record: Record, found: Iterable[Survivor]) -> tuple[int, str] | None:
+def match_record(record: ProcessRecord, found: Iterable[Survivor]) -> tuple[int, str] | None:
     """Returns pid and start of a record's live process. A record without a pid was written just before the spawn."""
     view = record.view
     if view.pid is not None:
@@ -84,8 +84,8 @@ def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
     first: without it no process revives a supervisor.
     """
     home.prepare()
-    with lock(home) as held:
-        if not held:
+    with lock(home) as locked:
+        if not locked:
             raise SupervisorAlive(f"a supervisor of {home.data_dir} is running")
         home.info.unlink(missing_ok=True)
         try:
@@ -93,13 +93,18 @@ def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
         except ValueError:  # a stop must always be possible
             grace = Boot().stop_timeout
         left = {(survivor.key, survivor.run) for survivor in lasting(home)} if leave else set()
-        found = end(lambda: [each for each in _all_of(home) if (each.key, each.run) not in left], grace)
+
+        def living() -> list[Survivor]:
+            members = _with_recorded(home, find(home), lambda _: True)
+            return [each for each in members if (each.key, each.run) not in left]
+
+        found = end(living, grace)
         clear(home, {key for key, _ in left})
     return [f"{survivor.key} (pid {survivor.pid})" for survivor in found if survivor.leader]
 
 
 def end_holders(home: Home, grace: float) -> None:
-    """Frees the ports. Call with the lock held. Removes the info file first, so that no holder starts a supervisor."""
+    """Frees the ports. The caller holds the lock. Removes the info file first: then no holder starts a supervisor."""
     if holders(home):
         home.info.unlink(missing_ok=True)
         end(lambda: holders(home), grace)
@@ -111,7 +116,8 @@ def end_at_once(home: Home, spared: Container[tuple[str, str]] = ()) -> None:
 
 
 def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
-    """Sends TERM to what `look` finds, KILL after `grace` seconds, until it finds nothing. Returns them. Blocks."""
+    """Sends TERM to the processes that `look` finds, then KILL after `grace` seconds until it finds none. Returns the
+    processes found first. Blocks."""
     found = look()
     led = {(survivor.key, survivor.run) for survivor in found if survivor.leader}
     for survivor in found:
@@ -142,11 +148,7 @@ def lock(home: Home) -> Iterator[bool]:
             yield True
 
 
-def _all_of(home: Home) -> list[Survivor]:
-    return _with_recorded(home, find(home), lambda _: True)
-
-
-def _with_recorded(home: Home, found: list[Survivor], wanted: Callable[[Record], bool]) -> list[Survivor]:
+def _with_recorded(home: Home, found: list[Survivor], wanted: Callable[[ProcessRecord], bool]) -> list[Survivor]:
     """Returns survivors found by environment and, where that is unreadable, by their records."""
     pids = {os.getpid(), *(survivor.pid for survivor in found)}
     for record in filter(wanted, records(home)):
@@ -172,19 +174,19 @@ def _scan(home: Home, wanted: Callable[[Mapping[str, str]], bool]) -> list[Survi
 
 def _kill(known: Iterable[Survivor], look: Callable[[], list[Survivor]]) -> None:
     deadline = time.monotonic() + _KILL_WAIT
-    left = _living(known) + look()
+    left = _select_living(known) + look()
     while left and time.monotonic() < deadline:
         for survivor in left:
             procfs.send(survivor.pid, survivor.start, signal.SIGKILL)
         _wait(left, 0.2)
-        left = _living(left) + look()
+        left = _select_living(left) + look()
 
 
-def _living(known: Iterable[Survivor]) -> list[Survivor]:
+def _select_living(known: Iterable[Survivor]) -> list[Survivor]:
     return [survivor for survivor in known if procfs.start_of(survivor.pid) == survivor.start]
 
 
 def _wait(known: list[Survivor], seconds: float) -> None:
     deadline = time.monotonic() + seconds
-    while _living(known) and time.monotonic() < deadline:
+    while _select_living(known) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -126,7 +126,7 @@ def test_json(gateway: Gateway, model: Counting, body: bytes, error: str) -> Non
         (raw(EIGHT, {**RAW, "shape": [2, 2]}), "data must be 32 bytes for FP64 of shape [2, 2], not 16"),
         (raw(EIGHT, {**RAW, "datatype": "FP32"}), "data must be 8 bytes for FP32 of shape [1, 2], not 16"),
         (raw(EIGHT, {**RAW, "datatype": "BYTES"}), "input 'x' must be FP64, not BYTES"),
-        (raw(np.array([[1, np.nan]]).tobytes()), "data holds NaN, which this model does not take"),
+        (raw(np.array([[1, np.nan]]).tobytes()), "data holds NaN, which this model does not accept"),
         (raw(np.array([[-np.inf, np.nan]]).tobytes()), "data holds NaN and Infinity"),
         (raw(np.array([[np.inf] * 2], "f2").tobytes(), {**RAW, "datatype": "FP16",
              "parameters": {"binary_data_size": 4}}), "data holds Infinity"),

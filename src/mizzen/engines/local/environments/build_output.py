@@ -44,10 +44,10 @@ def explain_failure(lines: Sequence[str]) -> str:
     first = next((index for index, line in enumerate(printed) if _ERROR.match(line)), 0)
     text = " ".join(" ".join(_ERROR.sub("", line) for line in printed[first:][-_LINES:]).split())
     text = text if len(text) <= _LONGEST else f"… {text[-_LONGEST:]}"
-    return f"{text or 'it printed nothing'}{_advice(' '.join(lines))}"
+    return f"{text or 'it printed nothing'}{_advise(' '.join(lines))}"
 
 
-def _advice(text: str) -> str:
+def _advise(text: str) -> str:
     if _UNREACHED.search(text):
         return (
             " (the package index cannot be reached from the plane's machine: configure uv or pip there, or give the "

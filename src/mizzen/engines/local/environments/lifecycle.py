@@ -1,4 +1,4 @@
-"""The lifecycle of environments: is the one that a workload wants complete, and if not, how far is its build?
+"""The lifecycle of environments: whether the one that a workload wants is complete, and how far its build is.
 
     absent ──ordered──> building ──stamp──> complete ──unused for long──> (removed)
                             │ fails, or is stopped
@@ -150,12 +150,12 @@ class Environments:
             views = {view.key: view for view in await client.list(PREFIX)}
             mine = views.pop(paths.process, None)
             if mine is not None and mine.state in (State.RUNNING, State.WAITING, State.STOPPING):
-                if mine.state is not State.STOPPING and self._overdue(paths):
+                if mine.state is not State.STOPPING and self._is_overdue(paths):
                     _note_failure(
                         paths, f"its build took longer than {self._build_settings.seconds / 60:g} minutes", self._now()
                     )
                     await client.remove(paths.process)
-                return Obstacle("waiting", _progress(paths, self._now()), BUILDING)
+                return Obstacle("waiting", _describe_progress(paths, self._now()), BUILDING)
             if mine is not None:
                 await client.remove(paths.process)
                 if _read_stamp(paths) is not None:
@@ -178,8 +178,8 @@ class Environments:
             self._settled.discard(paths.key)
             order = {**asdict(recipe), **asdict(self._build_settings), "attempt": attempt, "time": self._now()}
             await asyncio.to_thread(_order, paths, order)
-            await client.apply(self._process(paths))
-            return Obstacle("waiting", _progress(paths, self._now()), BUILDING)
+            await client.apply(self._build_process(paths))
+            return Obstacle("waiting", _describe_progress(paths, self._now()), BUILDING)
 
     def _remove(self, paths: EnvironmentPaths) -> None:
         """Remove it for all readers at once. Its files are deleted in the background, without holding the lock."""
@@ -189,11 +189,11 @@ class Environments:
             self._removing.add(task)
             task.add_done_callback(self._removing.discard)
 
-    def _overdue(self, paths: EnvironmentPaths) -> bool:
+    def _is_overdue(self, paths: EnvironmentPaths) -> bool:
         order: Any = read_json(paths.order) or {}
         return bool(self._now() > order.get("time", self._now()) + self._build_settings.seconds)
 
-    def _process(self, paths: EnvironmentPaths) -> ProcessSpec:
+    def _build_process(self, paths: EnvironmentPaths) -> ProcessSpec:
         return ProcessSpec(
             key=paths.process,
             argv=(self._python, "-P", "-m", _MODULE, str(paths.root), paths.key),
@@ -273,7 +273,7 @@ def _note_failure(paths: EnvironmentPaths, message: str, now: float) -> None:
     write_json(paths.failure, {"message": message, "time": now, "attempt": order.get("attempt", 0)})
 
 
-def _progress(paths: EnvironmentPaths, now: float) -> str:
+def _describe_progress(paths: EnvironmentPaths, now: float) -> str:
     progress: Any = read_json(paths.step) or {}
     step = progress.get("step", "starting")
     seconds = max(0.0, now - progress.get("began", now))

@@ -36,7 +36,7 @@ class Holding:
     """The GPUs of one replica."""
 
     key: str
-    who: str
+    holder: str
     """The server that it belongs to, for messages."""
     devices: tuple[int, ...]
     units: int
@@ -79,7 +79,7 @@ def free_units(devices: Sequence[Device], held: Iterable[Holding]) -> dict[int, 
     return left
 
 
-def build_env(devices: Sequence[Device], assigned: tuple[int, ...], gpu: float, who: str) -> dict[str, str]:
+def build_env(devices: Sequence[Device], assigned: tuple[int, ...], gpu: float, holder: str) -> dict[str, str]:
     """The variables of a replica that got these devices."""
     _, units = _units_of(gpu)
     sizes = [device.memory for device in devices if device.index in assigned]
@@ -89,7 +89,7 @@ def build_env(devices: Sequence[Device], assigned: tuple[int, ...], gpu: float, 
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         VISIBLE: ",".join(str(index) for index in assigned),
         SHARE: f"{units / UNITS:g}",
-        HOLDER: who,
+        HOLDER: holder,
         **limit,
     }
 
@@ -105,7 +105,7 @@ def explain_shortage(devices: Sequence[Device], held: Sequence[Holding], gpu: fl
     left = free_units(devices, held)
     parts = []
     for device in devices:
-        having = [f"{one.who} {one.units / UNITS:g}" for one in held if device.index in one.devices]
+        having = [f"{one.holder} {one.units / UNITS:g}" for one in held if device.index in one.devices]
         rest = f"{max(0, left[device.index]) / UNITS:g} free"
         parts.append(f"GPU {device.index} has {rest}" + (f" ({', '.join(sorted(having))})" if having else ""))
     return f"it requests {request}: {'; '.join(parts)}"

@@ -18,15 +18,12 @@ def find_devices(declared: int, driver: Path = _DRIVER) -> tuple[Device, ...]:
     """As many as are declared; with AUTO_DETECT, all of this machine. Blocking."""
     if declared == 0:
         return ()
-    there = _query_nvidia_smi() or tuple(Device(index) for index, _ in enumerate(_list_driver(driver)))
+    listed = sorted(driver.iterdir()) if driver.is_dir() else []
+    there = _query_nvidia_smi() or tuple(Device(index) for index, _ in enumerate(listed))
     if declared == AUTO_DETECT:
         return there
     known = {device.index: device for device in there}
     return tuple(known.get(index, Device(index)) for index in range(declared))
-
-
-def _list_driver(driver: Path) -> list[Path]:
-    return sorted(driver.iterdir()) if driver.is_dir() else []
 
 
 def _query_nvidia_smi() -> tuple[Device, ...]:

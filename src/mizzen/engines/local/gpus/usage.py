@@ -47,11 +47,11 @@ class GpuAllocator:
         async with self._turn:
             yield self._assign(paths, spec.gpu, f"{ref.namespace}/{ref.name}", indices)
 
-    def _assign(self, paths: WorkloadPaths, gpu: float, who: str, indices: Iterable[int]) -> GpuAssignment:
+    def _assign(self, paths: WorkloadPaths, gpu: float, holder: str, indices: Iterable[int]) -> GpuAssignment:
         if not self.devices:
             nothing = Obstacle("waiting", "it requests a GPU, but this machine has none", "NoGpu")
             return GpuAssignment(obstacles=dict.fromkeys(indices, nothing))
-        records = self._records()
+        records = self._read_records()
         running = {key: held for key, (held, ended) in records.items() if not ended}
         variables, obstacles = {}, {}
         for index in indices:
@@ -60,28 +60,27 @@ class GpuAllocator:
             others = [held for one, held in running.items() if one != key]
             found = allocation.assign(self.devices, others, gpu, before=own[0].devices if own else ())
             if found is None:
-                obstacles[index] = Obstacle(
-                    "waiting", allocation.explain_shortage(self.devices, others, gpu), "GpusTaken"
-                )
+                shortage = allocation.explain_shortage(self.devices, others, gpu)
+                obstacles[index] = Obstacle("waiting", shortage, "GpusTaken")
                 continue
-            variables[index] = allocation.build_env(self.devices, found, gpu, who)
+            variables[index] = allocation.build_env(self.devices, found, gpu, holder)
             held_now = Holding.of(key, variables[index])
             assert held_now is not None
             running[key] = held_now
         return GpuAssignment(variables, obstacles)
 
-    def _records(self) -> dict[str, tuple[Holding, bool]]:
+    def _read_records(self) -> dict[str, tuple[Holding, bool]]:
         """The holding of each process, and whether it has ended for good."""
         found = {}
         for file in self._home.processes.glob("*.json"):
-            spec, view = _parts(read_json(file))
+            spec, view = _split_record(read_json(file))
             held = Holding.of(file.stem, spec.get("env", {}))
             if held is not None:
                 found[file.stem] = held, view.get("state") in _ENDED
         return found
 
 
-def _parts(record: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def _split_record(record: Any) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     if not isinstance(record, dict):
         return {}, {}
     spec, view = record.get("spec"), record.get("view")
