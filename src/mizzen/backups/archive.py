@@ -29,7 +29,7 @@ Told = Callable[[int], None]
 """Called with the number of bytes processed."""
 
 
-class Writer:
+class ArchiveWriter:
     """Writes one file after the other; `finish` adds the manifest. Never seeks, so the target may be a pipe."""
 
     def __init__(self, file: BinaryIO, told: Told) -> None:
@@ -72,7 +72,7 @@ def _head(path: str, size: int, mtime: float) -> bytes:
     return head.tobuf(tarfile.GNU_FORMAT)
 
 
-class Member:
+class ArchiveMember:
     """One file during a read; unread bytes are skipped."""
 
     def __init__(self, path: str, size: int, archive: _Stream) -> None:
@@ -122,7 +122,7 @@ class _Stream:
 
 
 @contextmanager
-def open_archive(file: Path) -> Iterator[Iterator[Member]]:
+def open_archive(file: Path) -> Iterator[Iterator[ArchiveMember]]:
     """Yields its files in order; read each before the next. Raises BadRequest if it is not such an archive."""
     try:
         raw = file.open("rb", buffering=0)
@@ -135,7 +135,7 @@ def open_archive(file: Path) -> Iterator[Iterator[Member]]:
             yield _members(_Stream(plain, str(file)), str(file))
 
 
-def _members(stream: _Stream, name: str) -> Iterator[Member]:
+def _members(stream: _Stream, name: str) -> Iterator[ArchiveMember]:
     while True:
         block = stream.take(_BLOCK)
         if block == bytes(_BLOCK):
@@ -150,7 +150,7 @@ def _members(stream: _Stream, name: str) -> Iterator[Member]:
             raise BadRequest(f"{name} holds {head.name[:200]!r}, which is no plain file", hint=_ANOTHER)
         if head.size < 0 or _head(head.name, head.size, head.mtime) != block:
             raise BadRequest(f"{name} was altered, or not made by Mizzen", hint=_ANOTHER)
-        member = Member(head.name, head.size, stream)
+        member = ArchiveMember(head.name, head.size, stream)
         yield member
         member.skip()
 
@@ -191,7 +191,7 @@ def verify(file: Path, told: Told) -> Manifest:
     return manifest
 
 
-def _small(member: Member, file: Path) -> bytes:
+def _small(member: ArchiveMember, file: Path) -> bytes:
     if member.size > MOST_MANIFEST:
         raise BadRequest(f"{file}: {member.path} is too large to be one of ours", hint=_ANOTHER)
     return b"".join(member.chunks())

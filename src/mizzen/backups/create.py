@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from mizzen import __version__
 from mizzen.backups import snapshot, temp_files
-from mizzen.backups.archive import Writer
+from mizzen.backups.archive import ArchiveWriter
 from mizzen.backups.documents import write_documents
 from mizzen.backups.manifest import (
     DATABASE,
@@ -41,7 +41,7 @@ PACKED: Final = (".gz", ".tgz")
 _NO_LONGER: Final = "try again; files of a running plane come and go"
 
 
-class Progress(Protocol):
+class BackupProgress(Protocol):
     def step(self, what: str, total: int) -> None:
         """Starts a step; `total` is its number of bytes or pages."""
 
@@ -72,7 +72,7 @@ class Made:
     """Files named by settings, or among the certificates, whose names a backup cannot hold."""
 
 
-def to_file(wanted: BackupRequest, target: Path, progress: Progress) -> Made:
+def to_file(wanted: BackupRequest, target: Path, progress: BackupProgress) -> Made:
     """Creates or replaces `target` atomically. Raises Conflict while another process writes it."""
     _check_target(wanted.data_dir, target)
     with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
@@ -85,7 +85,7 @@ def to_file(wanted: BackupRequest, target: Path, progress: Progress) -> Made:
     return made
 
 
-def to_stream(wanted: BackupRequest, stream: BinaryIO, progress: Progress) -> Made:
+def to_stream(wanted: BackupRequest, stream: BinaryIO, progress: BackupProgress) -> Made:
     with tempfile.TemporaryDirectory(prefix="mizzen-backup-") as scratch:
         return _make(wanted, stream, Path(scratch) / DATABASE, progress)
 
@@ -109,7 +109,7 @@ def check_owner(data_dir: Path) -> None:
         raise Forbidden(f"{data_dir} is another user's", hint="take the backup as the user whose plane it is")
 
 
-def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Progress) -> Made:
+def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: BackupProgress) -> Made:
     check_owner(wanted.data_dir)
     blobs = FileBlobs(wanted.data_dir / "blobs")
     store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
@@ -125,7 +125,7 @@ def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Progre
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
         total += documents.tell() + (learnt.stat().st_size if learnt.is_file() else 0)
         progress.step("files", total)
-        writer = Writer(file, progress.more)
+        writer = ArchiveWriter(file, progress.more)
         files, left_out = _files(wanted)
         _add(writer, DATABASE, scratch, wanted.taken)
         if learnt.is_file():
@@ -186,7 +186,7 @@ def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], l
     return present, absent
 
 
-def _add(writer: Writer, name: str, path: Path, taken: datetime) -> Item:
+def _add(writer: ArchiveWriter, name: str, path: Path, taken: datetime) -> Item:
     try:
         with path.open("rb") as source:
             return writer.add(name, source, os.fstat(source.fileno()).st_size, taken.timestamp())
@@ -211,7 +211,7 @@ def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
 class _Pages:
     """Reports progress in database pages as bytes."""
 
-    def __init__(self, progress: Progress, size: int) -> None:
+    def __init__(self, progress: BackupProgress, size: int) -> None:
         self._progress = progress
         self._size = size
         self._done = 0

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mizzen.blobs import digest_references
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.errors import BadRequest, Invalid, NotFound
 
 
-def write_documents(documents: Documents, file: BinaryIO) -> frozenset[str]:
+def write_documents(documents: FileDocuments, file: BinaryIO) -> frozenset[str]:
     """Writes all documents. Returns the digests that they reference."""
     found: set[str] = set()
     for name in documents.names():
@@ -30,7 +30,7 @@ def write_documents(documents: Documents, file: BinaryIO) -> frozenset[str]:
 
 def spread(lines: Iterable[bytes], blobs: Path) -> None:
     """Restores each document below this folder. Raises BadRequest."""
-    documents = Documents(blobs)
+    documents = FileDocuments(blobs)
     for line in lines:
         try:
             found = json.loads(line)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.backups import archive, temp_files
-from mizzen.backups.create import BackupRequest, Made, Progress, check_owner, to_file
+from mizzen.backups.create import BackupRequest, Made, BackupProgress, check_owner, to_file
 from mizzen.backups.manifest import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
@@ -29,7 +29,7 @@ _MARK: Final = re.compile(r"[0-9a-f]{8}")
 _OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 
-def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
+def add(wanted: BackupRequest, folder: Path, progress: BackupProgress, *, keep: int | None = None) -> tuple[Path, Made]:
     """Adds a backup and returns it. Then removes all but this plane's newest `keep`, and blobs only they needed."""
     if (folder / DATABASE).exists():
         # A backup must not mix its blobs with those of the plane.

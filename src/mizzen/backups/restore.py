@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from mizzen.backups import archive, snapshot, temp_files
-from mizzen.backups.create import Progress
+from mizzen.backups.create import BackupProgress
 from mizzen.backups.documents import spread
 from mizzen.backups.manifest import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
@@ -19,7 +19,7 @@ from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores.sqlite import schema
 
 
-def verify(file: Path, progress: Progress) -> Manifest:
+def verify(file: Path, progress: BackupProgress) -> Manifest:
     """Verifies the whole backup, with the blobs next to it. Raises BadRequest if anything differs."""
     progress.step("checking", file.stat().st_size if file.is_file() else 0)
     manifest = archive.verify(file, progress.more)
@@ -39,7 +39,7 @@ def verify(file: Path, progress: Progress) -> Manifest:
     return manifest
 
 
-def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
+def restore(file: Path, data_dir: Path, progress: BackupProgress) -> Manifest:
     """Restores to `data_dir`, which must be absent or empty. Raises Conflict, BadRequest; a failure leaves nothing."""
     _check_empty(data_dir)
     manifest = verify(file, progress)
@@ -73,7 +73,7 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
     return manifest
 
 
-def _write(root: Path, item: Item, chunks: Iterator[bytes], progress: Progress) -> None:
+def _write(root: Path, item: Item, chunks: Iterator[bytes], progress: BackupProgress) -> None:
     place = root / item.path
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     hasher = hashlib.sha256()

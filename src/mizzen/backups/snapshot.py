@@ -26,14 +26,14 @@ GAP: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DatabaseCopy:
     schema: int
     resource_version: int
     digests: frozenset[str]
     """Digests of all files that its objects reference."""
 
 
-def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
+def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> DatabaseCopy:
     """Creates `to`. Calls `told(done, total)` with pages copied. Raises NotFound or Unavailable."""
     if not store.is_file():
         raise NotFound(f"{store.parent} holds no plane", hint="--data-dir names another folder")
@@ -46,7 +46,7 @@ def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> Snaps
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         rv, _ = read_ops.position(copy)
         assert rv == found, "a snapshot is of one moment"
-        return Snapshot(int(version), rv, frozenset(_digests_in(copy)))
+        return DatabaseCopy(int(version), rv, frozenset(_digests_in(copy)))
 
 
 def copy_selection_state(learnt: Path, to: Path, told: Callable[[int, int], None]) -> None:

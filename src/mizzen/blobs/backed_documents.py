@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs.fsync import make_folder
 from mizzen.blobs.ingest.spool import disk_faults
 from mizzen.blobs.store import KeepsDocuments, unavailable
@@ -34,7 +34,7 @@ _AT_ONCE = 8
 log = logging.getLogger(__name__)
 
 
-class BackedDocuments(Documents):
+class BackedDocuments(FileDocuments):
     """Documents with a backing store. Let only one writer replace a given document.
 
     With concurrent writers, the last one may differ between the disk and the backing store. A `put` that raises

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mizzen.blobs.backed_documents import BackedDocuments
 from mizzen.blobs.disk_room import Room
-from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.file_store import BlobDescriptor, FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.store import BlobStore, KeepsDocuments, Stored, unavailable
 from mizzen.errors import NotFound, Unavailable
@@ -75,7 +75,7 @@ class BackedBlobs(FileBlobs):
         except Exception as error:
             raise unavailable("keep a file", error) from error
 
-    def _move_into_place(self, file: Path, blob: Blob) -> Path:
+    def _move_into_place(self, file: Path, blob: BlobDescriptor) -> Path:
         folder = super()._move_into_place(file, blob)
         try:
             self._behind.put(blob.digest, self._place(blob.digest))
@@ -95,6 +95,6 @@ class BackedBlobs(FileBlobs):
                 raise unavailable("give a file", error) from error
             if content.digest_of(spool.path) != digest:
                 raise Unavailable(f"the blob store gives something else as {digest}", hint="restore it from a backup")
-            folder = super()._move_into_place(spool.path, Blob(digest, spool.path.stat().st_size))
+            folder = super()._move_into_place(spool.path, BlobDescriptor(digest, spool.path.stat().st_size))
         del folder
         return super().path(digest)

@@ -25,7 +25,7 @@ _MOST_NAME: Final = 800
 """Maximum length in characters. Backing stores allow about a thousand, including the folder."""
 
 
-class Documents:
+class FileDocuments:
     def __init__(self, root: Path) -> None:
         """`root`: the folder of the blobs."""
         self._root = root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.errors import TooLarge
 
 FREE = 64 << 20
@@ -12,7 +12,7 @@ FREE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IngestLimits:
     upload_bytes: int = 16 << 30
     """Bytes of one body, download or file."""
     unpacked_bytes: int = 32 << 30
@@ -30,7 +30,7 @@ class Limits:
 class Meter:
     """Counts the bytes unpacked from an input of `packed` bytes."""
 
-    def __init__(self, limits: Limits, packed: int) -> None:
+    def __init__(self, limits: IngestLimits, packed: int) -> None:
         self._limits = limits
         self._packed = packed
         self.total = 0
@@ -54,7 +54,7 @@ class Meter:
 class Metered:
     """A reader that counts its bytes."""
 
-    def __init__(self, content: Readable, meter: Meter, name: str) -> None:
+    def __init__(self, content: ByteReader, meter: Meter, name: str) -> None:
         self._content = content
         self._meter = meter
         self._name = name

@@ -18,7 +18,7 @@ from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.recorder import EventNote
 
 
-class Listing(Protocol):
+class ObjectPage(Protocol):
     @property
     def items(self) -> tuple[Resource, ...]: ...
     @property
@@ -27,23 +27,23 @@ class Listing(Protocol):
     def next(self) -> str | None: ...
 
 
-class Event(Protocol):
+class ChangeEvent(Protocol):
     @property
     def resource(self) -> Resource: ...
     @property
     def type(self) -> str: ...
 
 
-class Store(Protocol):
+class WatchedStore(Protocol):
     async def get(self, ref: Ref) -> Resource: ...
-    async def list(self, kind: str, *, limit: int | None = None, after: str | None = None) -> Listing: ...
+    async def list(self, kind: str, *, limit: int | None = None, after: str | None = None) -> ObjectPage: ...
     async def create(self, new: Resource, by: str) -> Resource: ...
     async def update(self, new: Resource, by: str) -> Resource: ...
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Callable[[Any], None] | None = None
     ) -> Resource: ...
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None: ...
-    def watch(self, kind: str, since: str) -> AsyncIterator[Event]: ...
+    def watch(self, kind: str, since: str) -> AsyncIterator[ChangeEvent]: ...
 
 
 class Facts(Protocol):
@@ -89,7 +89,7 @@ class Presence:
     kind: str
 
 
-StoreT = TypeVar("StoreT", bound=Store)
+StoreT = TypeVar("StoreT", bound=WatchedStore)
 S_contra = TypeVar("S_contra", contravariant=True)
 F = TypeVar("F", bound=Facts)
 
@@ -120,7 +120,7 @@ class Controller(Protocol[S_contra, F]):
         ...
 
 
-async def find(store: Store, ref: Ref) -> Resource | None:
+async def find(store: WatchedStore, ref: Ref) -> Resource | None:
     """The object, or None when there is none."""
     try:
         return await store.get(ref)

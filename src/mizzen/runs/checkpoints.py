@@ -83,7 +83,7 @@ def checkpoint_id(job: str, name: str, sha256: str, written_ns: int) -> str:
 
 
 class Documents(Protocol):
-    """The interface of `blobs.documents.Documents`. Blocking."""
+    """The interface of `blobs.documents.FileDocuments`. Blocking."""
 
     def put(self, name: str, data: bytes, *, new: bool = False) -> bool: ...
     def get(self, name: str) -> bytes: ...

@@ -35,7 +35,7 @@ class ProcessUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class UsageSample:
     """Everything that was observed at one time, in seconds since 1970."""
 
     at: float
@@ -123,7 +123,7 @@ class Totals:
     p99: float | None
 
 
-def compute_growth(before: Sample, after: Sample) -> Growth:
+def compute_growth(before: UsageSample, after: UsageSample) -> Growth:
     seconds = max(after.at - before.at, 0.0)
     served: dict[Key, CountGrowth] = {}
     nodes: dict[NodeKey, NodeCounts] = {}
@@ -164,7 +164,7 @@ def sum_growths(growths: Iterable[Growth]) -> Growth:
     return Growth(seconds, served, cpu, nodes)
 
 
-def compute_figures(grown: Growth, now: Sample) -> dict[Key, Figures]:
+def compute_figures(grown: Growth, now: UsageSample) -> dict[Key, Figures]:
     """The figures of all versions that are served now or had requests in the interval."""
     flying, waiting = _count_in_flight(now)
     memory: dict[Key, int] = {}
@@ -280,7 +280,7 @@ def _sums(line: Line) -> tuple[int, int, int, int, int]:
     return sum(line.sizes), line.batch_items, line.shed, line.expired, line.retried
 
 
-def _count_in_flight(now: Sample) -> tuple[dict[Key, int], dict[Key, int]]:
+def _count_in_flight(now: UsageSample) -> tuple[dict[Key, int], dict[Key, int]]:
     flying: dict[Key, int] = {}
     waiting: dict[Key, int] = {}
     for counts in now.gateways.values():

@@ -69,7 +69,7 @@ def made(*members: tuple[tarfile.TarInfo, bytes], sealed: bool = True) -> bytes:
     }  # fmt: skip
     text = json.dumps(manifest).encode()
     stream = io.BytesIO()
-    writer = archive.Writer(stream, lambda _: None)
+    writer = archive.ArchiveWriter(stream, lambda _: None)
     for head, data in members:
         head.size, head.mode = len(data), 0o600
         stream.write(head.tobuf(tarfile.GNU_FORMAT) + data + bytes(-len(data) % 512))

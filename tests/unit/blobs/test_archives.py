@@ -19,11 +19,11 @@ import pytest
 from mizzen.blobs.file_store import Entry, FileBlobs
 from mizzen.blobs.ingest import archives
 from mizzen.blobs.ingest.intake import without_top
-from mizzen.blobs.limits import FREE, Limits
+from mizzen.blobs.limits import FREE, IngestLimits
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from tests.unit.blobs.packing import FILES, content, member, outside, tarred, unpack, zipped
 
-SMALL = Limits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
+SMALL = IngestLimits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
 
 
 # -- good ones

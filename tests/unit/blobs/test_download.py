@@ -91,7 +91,7 @@ def site() -> Iterator[Site]:
 
 def fetch(tmp_path: Path, url: str, sha: str | None = SHA, *, private: bool = True, most: int | None = None) -> bytes:
     with FileBlobs(tmp_path / "blobs").spool(most) as spool:
-        asyncio.run(download.fetch(url, spool, sha, download.Policy(private, pause=0.001)))
+        asyncio.run(download.fetch(url, spool, sha, download.DownloadPolicy(private, pause=0.001)))
         return spool.content().read()
 
 
@@ -111,7 +111,11 @@ def test_how_far_it_is_can_be_followed(tmp_path: Path, site: Site) -> None:
     with FileBlobs(tmp_path / "blobs").spool() as spool:
         asyncio.run(
             download.fetch(
-                f"{site.url}/x", spool, None, download.Policy(True, pause=0.001), lambda *said: told.append(said)
+                f"{site.url}/x",
+                spool,
+                None,
+                download.DownloadPolicy(True, pause=0.001),
+                lambda *said: told.append(said),
             )
         )
     assert {total for _, total in told} == {3_000_000}

@@ -12,7 +12,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.ingest import uploads as uploads_module
 from mizzen.blobs.ingest.uploads import Uploads
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Conflict, Invalid, NotFound, TooLarge
 
 DATA = os.urandom(100_000)
@@ -21,7 +21,7 @@ DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
 
 @pytest.fixture
 def uploads(blobs: FileBlobs) -> Uploads:
-    return Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=2 << 20, partials=3))
+    return Uploads(blobs, IngestLimits(upload_bytes=1 << 20, partial_bytes=2 << 20, partials=3))
 
 
 def send(uploads: Uploads, start: int, end: int, owner: str = "ann") -> bool:
@@ -99,7 +99,7 @@ def test_nobody_begins_any_number_of_files(uploads: Uploads) -> None:
 
 
 def test_nobody_leaves_any_number_of_bytes_unfinished(blobs: FileBlobs) -> None:
-    uploads = Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=150_000))
+    uploads = Uploads(blobs, IngestLimits(upload_bytes=1 << 20, partial_bytes=150_000))
     begin(uploads, "a", 100_000)
     begin(uploads, "b", 40_000)
     begin(uploads, "b", 50_000)
@@ -115,7 +115,7 @@ def test_nobody_leaves_any_number_of_bytes_unfinished(blobs: FileBlobs) -> None:
 
 def test_what_comes_at_the_same_time_counts(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads_module, "_AT_ONCE", 10_000)
-    uploads = Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=100_000))
+    uploads = Uploads(blobs, IngestLimits(upload_bytes=1 << 20, partial_bytes=100_000))
     digests = [f"sha256:{hashlib.sha256(name).hexdigest()}" for name in (b"a", b"b")]
     with uploads.piece("ann", digests[0], 0, 1 << 20) as one, uploads.piece("ann", digests[1], 0, 1 << 20) as two:
         for _ in range(5):

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.errors import Unavailable
 
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ async def in_thread(
 class CancellableReader:
     """A reader that stops once its caller is canceled."""
 
-    def __init__(self, content: Readable, stop: threading.Event) -> None:
+    def __init__(self, content: ByteReader, stop: threading.Event) -> None:
         self._content = content
         self._stop = stop
 

@@ -18,7 +18,7 @@ _FICLONE = 0x40049409
 """Linux ioctl: makes one file a copy-on-write clone of another."""
 
 
-class Readable(Protocol):
+class ByteReader(Protocol):
     """Any source that returns bytes, and empty bytes at its end."""
 
     def read(self, size: int, /) -> bytes | None: ...
@@ -41,7 +41,7 @@ def digest_of(path: Path) -> str:
         return digest_name(hashlib.file_digest(content, "sha256").hexdigest())
 
 
-def copy(content: Readable, file: io.FileIO) -> tuple[str, int]:
+def copy(content: ByteReader, file: io.FileIO) -> tuple[str, int]:
     """Copies the content; returns its digest and size."""
     hasher = hashlib.sha256()
     size = 0

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, Literal, cast
 
 from mizzen.blobs.ingest.decompression import Expanded, compression_of
 from mizzen.blobs.ingest.intake import Intake
-from mizzen.blobs.limits import Limits, Meter
+from mizzen.blobs.limits import IngestLimits, Meter
 from mizzen.errors import BadRequest
 
 Format = Literal["tar", "zip"]
@@ -62,7 +62,7 @@ def is_meant(file: BinaryIO, name: str) -> bool:
     return PurePosixPath(name).suffix.lower() not in PLAIN and format_of(file) is not None
 
 
-def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
+def unpack(file: BinaryIO, size: int, intake: Intake, limits: IngestLimits) -> None:
     """Unpacks an archive of `size` bytes into the intake. Raises BadRequest, TooLarge or Invalid."""
     match format_of(file):
         case "tar":

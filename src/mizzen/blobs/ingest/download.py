@@ -27,7 +27,7 @@ FIELD = "downloadURL"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class DownloadPolicy:
     private: bool
     """Whether requests to private addresses are allowed."""
     pause: float = 0.5
@@ -41,7 +41,7 @@ Told = Callable[[int, int | None], None]
 def _nobody(_done: int, _total: int | None) -> None: ...
 
 
-async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told: Told = _nobody) -> None:
+async def fetch(url: str, spool: Spool, sha256: str | None, policy: DownloadPolicy, told: Told = _nobody) -> None:
     """Downloads `url` into the spool. Raises Invalid, with a precise fault, if that fails or is not `sha256`.
 
     Raises TooLarge and Unavailable as the spool does. Reports progress about once per megabyte.
@@ -94,7 +94,7 @@ class _Progress:
 
 
 async def _with_retries(
-    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: Policy
+    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: DownloadPolicy
 ) -> None:
     best, left, pause = 0, ATTEMPTS, policy.pause
     while True:
@@ -113,7 +113,9 @@ async def _with_retries(
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: Policy) -> None:
+async def _once(
+    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: DownloadPolicy
+) -> None:
     headers = {}
     if spool.size and progress.validator:
         headers = {"range": f"bytes={spool.size}-", "if-range": progress.validator}
@@ -155,7 +157,7 @@ async def _write_body(response: httpx2.Response, spool: Spool, told: Callable[[]
 
 @asynccontextmanager
 async def _final(
-    client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: Policy
+    client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: DownloadPolicy
 ) -> AsyncIterator[httpx2.Response]:
     """Returns the response after all redirects. Each hop is checked like the first."""
     here = check_url(url)
@@ -173,7 +175,9 @@ async def _final(
     raise _fault(f"more than {MOST_REDIRECTS} redirects")
 
 
-async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: Policy) -> httpx2.Response:
+async def _ask(
+    client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: DownloadPolicy
+) -> httpx2.Response:
     """Sends a request to a checked address. Resolving the name again could give a different one."""
     port = url.port or (443 if url.scheme == "https" else 80)
     found = await private_addresses.resolve_host(url.host, port, private=policy.private, field=FIELD)

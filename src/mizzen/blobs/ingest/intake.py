@@ -13,10 +13,10 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
-from mizzen.blobs.file_store import Blob, Entry
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.file_store import BlobDescriptor, Entry
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.blobs.fs.folders import is_skipped
-from mizzen.blobs.limits import Limits, Meter, Metered
+from mizzen.blobs.limits import IngestLimits, Meter, Metered
 from mizzen.errors import Fault, Invalid
 
 MOST_PATH = 1024
@@ -29,12 +29,12 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Intake:
-    def __init__(self, put: Callable[[Readable], Blob], limits: Limits, packed: int) -> None:
+    def __init__(self, put: Callable[[ByteReader], BlobDescriptor], limits: IngestLimits, packed: int) -> None:
         """`packed`: the size in bytes of the whole input before unpacking."""
         self._put = put
         self._limits = limits
         self._meter = Meter(limits, packed)
-        self._files: dict[str, Blob | None] = {}
+        self._files: dict[str, BlobDescriptor | None] = {}
         self._links: dict[str, str] = {}
         self._folders: set[str] = set()
         self._faults: list[Fault] = []
@@ -46,7 +46,7 @@ class Intake:
         if files > self._limits.files:
             raise self._too_many()
 
-    def file(self, name: str, source: Readable) -> Blob | None:
+    def file(self, name: str, source: ByteReader) -> BlobDescriptor | None:
         """Stores a file. Returns None if it is skipped or faulty."""
         path = self._new(name)
         if path is None or is_skipped(path):

@@ -16,7 +16,7 @@ from typing import Self
 
 from mizzen.blobs.disk_room import Room
 from mizzen.blobs.fs import content
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.errors import TooLarge, Unavailable
 
 
@@ -67,7 +67,7 @@ class Spool:
         self._hasher.update(data)
         self.size += len(data)
 
-    def fill(self, source: Readable) -> None:
+    def fill(self, source: ByteReader) -> None:
         while chunk := source.read(content.CHUNK):
             self.write(chunk)
 

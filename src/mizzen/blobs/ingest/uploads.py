@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.file_store import BlobDescriptor, FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.ingest.spool import disk_faults
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Conflict, Fault, Invalid, TooLarge, Unavailable
 
 _AT_ONCE = 64 << 20
@@ -30,7 +30,7 @@ _FINISH = "finish some of the files that were begun; those that nobody goes on w
 
 
 class Uploads:
-    def __init__(self, blobs: FileBlobs, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    def __init__(self, blobs: FileBlobs, limits: IngestLimits = IngestLimits()) -> None:  # noqa: B008 - frozen
         self._blobs = blobs
         self._limits = limits
 
@@ -83,7 +83,7 @@ class Uploads:
                 path.unlink(missing_ok=True)
                 raise
 
-    def finish(self, owner: str, digest: str, total: int) -> Blob | None:
+    def finish(self, owner: str, digest: str, total: int) -> BlobDescriptor | None:
         """Stores the file if it is complete; returns None if bytes are missing. Raises Invalid for another digest.
 
         Call it while holding the piece that was written last.
@@ -97,10 +97,10 @@ class Uploads:
             if found != digest:
                 said = f"what was sent has the digest {found}, not {digest}"
                 raise Invalid.of("the file", (Fault("digest", said),))
-            self._blobs.keep(path, Blob(digest, total))
+            self._blobs.keep(path, BlobDescriptor(digest, total))
             with disk_faults():
                 self._mark(owner, digest).touch()
-            return Blob(digest, total)
+            return BlobDescriptor(digest, total)
         finally:
             # Once it is moved to its place, another request may have begun a new upload here.
             if _is(path, file):

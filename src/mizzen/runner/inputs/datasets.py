@@ -134,7 +134,7 @@ async def _fetch(url: str, spool: Spool, wanted: str | None, *, private: bool, t
         tell(_progress(done, total))
 
     tell("fetching the dataset")
-    await download.fetch(url, spool, wanted, download.Policy(private=private), report)
+    await download.fetch(url, spool, wanted, download.DownloadPolicy(private=private), report)
 
 
 def _unpack(spool: Spool, new: Path) -> None:
@@ -143,9 +143,9 @@ def _unpack(spool: Spool, new: Path) -> None:
     from mizzen.blobs.file_store import FileBlobs
     from mizzen.blobs.ingest import archives
     from mizzen.blobs.ingest.intake import Intake
-    from mizzen.blobs.limits import Limits
+    from mizzen.blobs.limits import IngestLimits
 
-    limits = Limits(upload_bytes=_MOST_BYTES, unpacked_bytes=_MOST_BYTES, files=_MOST_FILES)
+    limits = IngestLimits(upload_bytes=_MOST_BYTES, unpacked_bytes=_MOST_BYTES, files=_MOST_FILES)
     scratch = FileBlobs(new / ".unpacking")
     with scratch.batch() as put:
         intake = Intake(put, limits, spool.size)

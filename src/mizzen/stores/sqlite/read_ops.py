@@ -71,7 +71,7 @@ def among(connection: sqlite3.Connection, refs: Iterable[Ref]) -> frozenset[Ref]
         return frozenset(ref for ref in set(refs) if _exists(connection, ref))
 
 
-class Present:
+class SqlitePresent:
     """Implements `store.Present` on the connection that is about to write."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

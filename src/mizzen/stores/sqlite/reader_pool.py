@@ -111,7 +111,7 @@ class Snapshot:
         return await self._read(lambda connection: read_ops.among(connection, refs))
 
     async def check(self, guard: Guard) -> None:
-        await self._read(lambda connection: guard(read_ops.Present(connection)))
+        await self._read(lambda connection: guard(read_ops.SqlitePresent(connection)))
 
     async def last_change(self, model: Ref) -> Revision | None:
         return await self._read(lambda connection: revisions.last_change(connection, model))

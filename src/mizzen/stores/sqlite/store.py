@@ -26,7 +26,7 @@ from mizzen.stores.sqlite import read_ops, revisions, schema
 from mizzen.stores.sqlite.lock import Lock
 from mizzen.stores.sqlite.reader_pool import Readers, Snapshot
 from mizzen.stores.sqlite.watch import Feed
-from mizzen.stores.sqlite.write_ops import Ledger, Outcome
+from mizzen.stores.sqlite.write_ops import WriteOperations, WriteResult
 from mizzen.stores.sqlite.writer import Writer
 from mizzen.stores.store import Event, Guard, Listing, Revision, Where
 
@@ -38,7 +38,7 @@ class SqliteStore:
         self,
         *,
         lock: Lock,
-        ledger: Ledger,
+        ledger: WriteOperations,
         writer: Writer,
         readers: Readers,
         feed: Feed,
@@ -90,7 +90,7 @@ class SqliteStore:
             undo.pop_all()
         readers = Readers(path)
         feed = Feed(readers, head=head, horizon=horizon, newest=newest)
-        ledger = Ledger(connection, clock=clock, new_id=new_id)
+        ledger = WriteOperations(connection, clock=clock, new_id=new_id)
         writer = Writer(connection, ledger, keep_events=keep_events, publish=feed.publish, room=room)
         return cls(
             lock=lock, ledger=ledger, writer=writer, readers=readers, feed=feed, point=point,
@@ -166,6 +166,6 @@ def _adds(new: Resource) -> bool:
     return not new.deleting and new.kind != "Node"
 
 
-def _resource_of(outcome: Outcome) -> Resource:
+def _resource_of(outcome: WriteResult) -> Resource:
     assert outcome.resource is not None
     return outcome.resource

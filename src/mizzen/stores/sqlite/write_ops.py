@@ -16,12 +16,12 @@ from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import name_errors
 from mizzen.stores.sqlite import codec, indexes, revisions
-from mizzen.stores.sqlite.read_ops import Present
+from mizzen.stores.sqlite.read_ops import SqlitePresent
 from mizzen.stores.store import Event, Guard
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteResult:
     """The result for the caller and the event for watchers; no event if nothing changed."""
 
     resource: Resource | None
@@ -30,7 +30,7 @@ class Outcome:
     """Whether history has an entry for it."""
 
 
-class Ledger:
+class WriteOperations:
     def __init__(
         self, connection: sqlite3.Connection, *, clock: Callable[[], datetime], new_id: Callable[[], str]
     ) -> None:
@@ -38,7 +38,7 @@ class Ledger:
         self._clock = clock
         self._new_id = new_id
 
-    def create(self, new: Resource, by: str, guard: Guard | None) -> Outcome:
+    def create(self, new: Resource, by: str, guard: Guard | None) -> WriteResult:
         _check_kind(new.kind)
         there = self._find(new.ref)
         if there is not None:
@@ -49,13 +49,13 @@ class Ledger:
         event = self._write("ADDED", None, replace(new, meta=meta))
         made = event.resource
         recorded = self._record(made, "created", by, now, before=None, after=made.spec)
-        return Outcome(made, event, recorded=recorded)
+        return WriteResult(made, event, recorded=recorded)
 
-    def update(self, new: Resource, by: str, guard: Guard | None = None) -> Outcome:
+    def update(self, new: Resource, by: str, guard: Guard | None = None) -> WriteResult:
         old = self._current(new)
         respecified = not codec.same(old.spec, dict(new.spec), new)
         if not respecified and codec.same(_writable(old.meta), _writable(new.meta), new):
-            return Outcome(old)
+            return WriteResult(old)
         if old.deleting and not set(new.meta.finalizers) <= set(old.meta.finalizers):
             raise Conflict(f"{old.ref} is being deleted: finalizers can only be taken off")
         self._ask(guard)
@@ -72,12 +72,12 @@ class Ledger:
         event = self._write("DELETED" if released else "MODIFIED", old, replace(old, meta=meta, spec=new.spec))
         now = event.resource
         recorded = respecified and self._record(now, "updated", by, self._clock(), before=old.spec, after=now.spec)
-        return Outcome(now, event, recorded=recorded)
+        return WriteResult(now, event, recorded=recorded)
 
-    def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> Outcome:
+    def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> WriteResult:
         old = self._current(new)
         if codec.same(old.status, dict(new.status), new):
-            return Outcome(old)
+            return WriteResult(old)
         self._ask(guard)
         meta = replace(old.meta, managed=new.meta.managed)
         event = self._write("MODIFIED", old, replace(old, meta=meta, status=new.status))
@@ -85,14 +85,14 @@ class Ledger:
         recorded = decision is not None and self._record(
             now, decision, by, self._clock(), before=old.status, after=now.status
         )
-        return Outcome(now, event, recorded=recorded)
+        return WriteResult(now, event, recorded=recorded)
 
-    def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> Outcome:
+    def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> WriteResult:
         old = self._found(ref)
         if uid is not None and uid != old.meta.uid:
             raise Conflict(f"{ref} is another object now than the one to delete")
         if old.deleting:
-            return Outcome(old)
+            return WriteResult(old)
         self._ask(guard)
         now = self._clock()
         if old.meta.finalizers:
@@ -100,7 +100,7 @@ class Ledger:
         else:
             event = self._write("DELETED", old, old)
         recorded = self._record(event.resource, "deleted", by, now, before=old.spec, after=None)
-        return Outcome(event.resource if old.meta.finalizers else None, event, recorded=recorded)
+        return WriteResult(event.resource if old.meta.finalizers else None, event, recorded=recorded)
 
     def compact(self, keep: int) -> int:
         """Drops all but the newest `keep` events. Returns the horizon."""
@@ -129,7 +129,7 @@ class Ledger:
 
     def _ask(self, guard: Guard | None) -> None:
         if guard is not None:
-            guard(Present(self._connection))
+            guard(SqlitePresent(self._connection))
 
     def _current(self, new: Resource) -> Resource:
         """Returns the stored object if `new` is based on its current version."""

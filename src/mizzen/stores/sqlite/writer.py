@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mizzen.errors import Unavailable
-from mizzen.stores.sqlite.write_ops import Ledger, Outcome
+from mizzen.stores.sqlite.write_ops import WriteOperations, WriteResult
 from mizzen.stores.store import Event
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        ledger: Ledger,
+        ledger: WriteOperations,
         *,
         keep_events: int,
         publish: Callable[[Sequence[Event], int, int], None],
@@ -115,7 +115,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [self._attempt(job) for job in batch]
-            changed = any(isinstance(result, Outcome) and result.event for result in results)
+            changed = any(isinstance(result, WriteResult) and result.event for result in results)
             horizon = self._ledger.compact(self._keep_events) if changed else 0
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - callers must get any error, and the thread must continue
@@ -138,7 +138,7 @@ class Writer:
         return result
 
     def _deliver(self, batch: list[_Job], results: list[object], horizon: int) -> None:
-        outcomes = [result for result in results if isinstance(result, Outcome)]
+        outcomes = [result for result in results if isinstance(result, WriteResult)]
         events = [outcome.event for outcome in outcomes if outcome.event]
         if events:
             recorded = [int(one.event.resource.meta.resource_version) for one in outcomes if one.event and one.recorded]
