@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.backups import archive, temp_files
-from mizzen.backups.create import BackupRequest, Made, BackupProgress, check_owner, to_file
+from mizzen.backups.create import BackupProgress, BackupRequest, Made, check_owner, to_file
 from mizzen.backups.manifest import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound

@@ -19,7 +19,7 @@ from typing import Any, Generic
 from mizzen.errors import Expired, MizzenError
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.apply import apply
-from mizzen.reconcile.controller import Controller, ChangeEvent, Presence, StoreT
+from mizzen.reconcile.controller import ChangeEvent, Controller, Presence, StoreT
 from mizzen.reconcile.queue import KeyedQueue, LoopTimer
 from mizzen.reconcile.recorder import NULL_RECORDER, EventRecorder
 
