@@ -87,7 +87,8 @@ def fetch_prefix(
     given = credentials or Credentials()
     if not private and given.endpoint:
         _refuse_private(given.endpoint)
-    store = open_object_store(f"s3://{bucket}", given, {}, **({} if given.access_key_id else {"skip_signature": True}))
+    anonymous = {} if given.access_key_id else {"aws_skip_signature": True}
+    store = open_object_store(f"s3://{bucket}", given, {}, **anonymous)
     where = f"s3://{bucket}/{prefix.strip('/')}"
     with _explain_errors(where):
         objects = _list_objects(store, prefix.strip("/"), where)
