@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -38,7 +38,6 @@ from mizzen.blobs.fs import content
 from mizzen.errors import Conflict, Forbidden, NotFound
 
 PACKED: Final = (".gz", ".tgz")
-_NO_LONGER: Final = "try again; files of a running plane come and go"
 
 
 class BackupProgress(Protocol):
@@ -92,10 +91,11 @@ def to_stream(wanted: BackupRequest, stream: BinaryIO, progress: BackupProgress)
 
 def _check_target(data_dir: Path, target: Path) -> None:
     if target.exists() and not target.is_file():
-        raise Conflict(f"{target} is no plain file, and would be replaced", hint="'-' writes to stdout, for pipes")
+        raise Conflict(f"{target} is not a regular file", hint="'-' writes to stdout, for pipes")
     if target.resolve().is_relative_to(data_dir.resolve()):
         raise Conflict(
-            f"{target} is in the data dir that the backup is of", hint="name another place: what takes one takes both"
+            f"{target} is inside the data dir",
+            hint="choose a place outside of it",
         )
 
 
@@ -104,9 +104,9 @@ def check_owner(data_dir: Path) -> None:
     try:
         owner = data_dir.stat().st_uid
     except FileNotFoundError as error:
-        raise NotFound(f"no folder {data_dir}", hint="--data-dir names another") from error
+        raise NotFound(f"no folder {data_dir}", hint="name another one with --data-dir") from error
     if owner != os.geteuid():
-        raise Forbidden(f"{data_dir} is another user's", hint="take the backup as the user whose plane it is")
+        raise Forbidden(f"{data_dir} belongs to another user", hint="take the backup as the user that runs the plane")
 
 
 def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: BackupProgress) -> Made:
@@ -114,11 +114,10 @@ def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Backup
     blobs = FileBlobs(wanted.data_dir / "blobs")
     store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
     if not store.is_file():
-        raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
+        raise NotFound(f"{wanted.data_dir} holds no plane", hint="name another folder with --data-dir")
     with blobs.pin(), temp_files.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
-        seen = _Pages(progress, store.stat().st_size)
-        moment = snapshot.copy_store(store, scratch, seen.report)
+        moment = snapshot.copy_store(store, scratch, _count_pages(progress, store.stat().st_size))
         documents = stack.enter_context(tempfile.TemporaryFile(dir=scratch.parent))
         named = moment.digests | write_documents(blobs.documents, documents)
         present, absent = _found(blobs, named)
@@ -130,7 +129,7 @@ def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Backup
         _add(writer, DATABASE, scratch, wanted.taken)
         if learnt.is_file():
             os.truncate(scratch, 0)
-            snapshot.copy_selection_state(learnt, scratch, lambda _done, _total: None)
+            snapshot.copy_selection_state(learnt, scratch)
             _add(writer, LEARNT, scratch, wanted.taken)
         if size := documents.tell():
             documents.seek(0)
@@ -191,7 +190,7 @@ def _add(writer: ArchiveWriter, name: str, path: Path, taken: datetime) -> Item:
         with path.open("rb") as source:
             return writer.add(name, source, os.fstat(source.fileno()).st_size, taken.timestamp())
     except FileNotFoundError as error:
-        raise Conflict(f"{path} is gone", hint=_NO_LONGER) from error
+        raise Conflict(f"{path} is gone", hint="try again: a running plane deletes some of its files") from error
 
 
 def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
@@ -208,15 +207,14 @@ def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
     return Item(blob_path(digest), size, content.hex_of(digest))
 
 
-class _Pages:
-    """Reports progress in database pages as bytes."""
+def _count_pages(progress: BackupProgress, size: int) -> Callable[[int, int], None]:
+    """Returns a function that reports copied pages of a database of `size` bytes as bytes."""
+    reported = 0
 
-    def __init__(self, progress: BackupProgress, size: int) -> None:
-        self._progress = progress
-        self._size = size
-        self._done = 0
+    def report(done: int, total: int) -> None:
+        nonlocal reported
+        copied = size * done // max(total, 1)
+        progress.more(copied - reported)
+        reported = copied
 
-    def report(self, done: int, total: int) -> None:
-        bytes_ = self._size * done // max(total, 1)
-        self._progress.more(bytes_ - self._done)
-        self._done = bytes_
+    return report

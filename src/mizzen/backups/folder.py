@@ -33,7 +33,7 @@ def add(wanted: BackupRequest, folder: Path, progress: BackupProgress, *, keep: 
     """Adds a backup and returns it. Then removes all but this plane's newest `keep`, and blobs only they needed."""
     if (folder / DATABASE).exists():
         # A backup must not mix its blobs with those of the plane.
-        raise Conflict(f"{folder} is a data dir", hint="name a folder for backups, elsewhere")
+        raise Conflict(f"{folder} is a data dir", hint="name another folder for the backups")
     check_owner(wanted.data_dir)
     with temp_files.disk_faults():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def newest(folder: Path) -> Path:
     """Returns the newest backup. Raises NotFound, or Conflict if backups of several planes make it ambiguous."""
     found = backups(folder)
     if not found:
-        raise NotFound(f"no backup in {folder}", hint=f"mizzen backup {folder}")
+        raise NotFound(f"no backup in {folder}", hint=f"create one with: mizzen backup {folder}")
     last = {_whose(file): file for file in found}
     if len(last) > 1:
         names = ", ".join(sorted(file.name for file in last.values()))

@@ -37,21 +37,17 @@ class BlobStore(Protocol):
 
     def put(self, digest: str, file: Path) -> None:
         """Stores the content of this file, durably when it returns. Existing content counts as touched."""
-        ...
 
     def get(self, digest: str, target: Path) -> None:
         """Writes the content to this file, which exists and is empty. Raises KeyError if it is not stored here."""
-        ...
 
     def has(self, digest: str) -> bool: ...
 
     def delete(self, digest: str) -> None:
         """Deletes a blob; does nothing if it is absent."""
-        ...
 
     def stored(self) -> Iterator[Stored]:
         """Yields all blobs, in any order."""
-        ...
 
 
 @runtime_checkable
@@ -63,30 +59,24 @@ class KeepsDocuments(BlobStore, Protocol):
 
     def uri(self, digest: str) -> str:
         """Returns the address of a blob, for display."""
-        ...
 
     def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
         """Stores a document atomically, durably when it returns.
 
         With `new`, an existing one is not replaced and the result is False. Of many concurrent callers, one gets True.
         """
-        ...
 
     def get_document(self, name: str) -> bytes:
         """Raises KeyError if it is not stored here."""
-        ...
 
     def delete_document(self, name: str) -> None:
         """Deletes a document; does nothing if it is absent."""
-        ...
 
     def document_names(self) -> Iterator[str]:
         """Yields the names of all documents, in any order."""
-        ...
 
     def document_uri(self, name: str) -> str:
         """Returns the address of a document, for display; for the empty name, that of the folder of all."""
-        ...
 
 
 def unavailable(doing: str, error: Exception) -> Any:

@@ -54,7 +54,6 @@ class Facts(Protocol):
     @property
     def children(self) -> tuple[Resource, ...]:
         """All objects that the resource owns now, including those being deleted."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,6 @@ class Controller(Protocol[S_contra, F]):
     @property
     def watches(self) -> tuple[str | Presence, ...]:
         """Other kinds whose changes may concern a key."""
-        ...
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         """The keys affected by a change of a watched resource. Must accept any spec, even an invalid one.
@@ -109,15 +107,12 @@ class Controller(Protocol[S_contra, F]):
         For kinds that are watched in full, the loop calls it for every object before anything is loaded, and again
         after each change.
         """
-        ...
 
     async def load(self, store: S_contra, ref: Ref) -> F | None:
         """None when the object is gone."""
-        ...
 
     def decide(self, facts: F, now: datetime) -> Decision:
         """Pure: no I/O, and no clock but `now`."""
-        ...
 
 
 async def find(store: WatchedStore, ref: Ref) -> Resource | None:

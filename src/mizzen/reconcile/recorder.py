@@ -29,13 +29,11 @@ class EventRecorder(Protocol):
 
     def record_condition(self, resource: Resource, condition: Condition) -> None:
         """The status or the reason of a condition has changed."""
-        ...
 
     def record_created(self, owner: Resource, child: Resource) -> None: ...
 
     def record_deleted(self, owner: Resource, child: Resource) -> None:
         """The child is being deleted, which may take a while."""
-        ...
 
     def record_note(self, resource: Resource, note: EventNote) -> None: ...
 
