@@ -22,7 +22,7 @@ from mizzen.blobs.object_store import open_object_store as open_objects
 from mizzen.blobs.object_store_credentials import Credentials
 from mizzen.blobs.open_store import open_store
 from mizzen.errors import NotFound, Unavailable
-from tests.contract.objects import new_s3
+from tests.contract.objects import has, new_s3
 from tests.support.seaweed import BUCKET, Seaweed, seaweed
 
 
@@ -124,7 +124,7 @@ def test_a_process_that_is_told_by_variables_has_the_same_blobs(
     digest = blobs.put_bytes(b"weights").digest
     assert blobs.documents.put("logs/a", b"{}", new=True)
     assert blobs.uri(digest).startswith(url)
-    assert ObjectBlobs(url, own, {}).has(digest)
+    assert has(ObjectBlobs(url, own, {}), digest)
     assert {name: os.environ[name] for name in mine} == mine, "its own variables are as they were"
     assert open_from_env.credentials_of(told) == own
     assert type(open_from_env.blobs_of(tmp_path / "data", {})) is FileBlobs

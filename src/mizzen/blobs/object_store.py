@@ -68,13 +68,6 @@ class ObjectBlobs:
         except FileNotFoundError as error:
             raise _missing(digest, error) from None
 
-    def has(self, digest: str) -> bool:
-        try:
-            obstore.head(self._store, _key(digest))
-        except FileNotFoundError:
-            return False
-        return True
-
     def delete(self, digest: str) -> None:
         try:
             obstore.delete(self._store, _key(digest))

@@ -41,8 +41,6 @@ class BlobStore(Protocol):
     def get(self, digest: str, target: Path) -> None:
         """Writes the content to this file, which exists and is empty. Raises KeyError if it is not stored here."""
 
-    def has(self, digest: str) -> bool: ...
-
     def delete(self, digest: str) -> None:
         """Deletes a blob; does nothing if it is absent."""
 

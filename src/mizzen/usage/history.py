@@ -7,7 +7,6 @@ Its memory is bounded: 52 bytes per point, about 53 kB for a version that has be
 from __future__ import annotations
 
 import math
-import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -81,9 +80,6 @@ class Ring:
     def last(self) -> float:
         """The time of the newest point; minus infinity when there is none."""
         return self._times[self._next - 1] if self._times else -math.inf
-
-    def size_bytes(self) -> int:
-        return sys.getsizeof(self._times) + sys.getsizeof(self._values)
 
 
 class _Series:
