@@ -115,8 +115,12 @@ class Controller(Protocol[S_contra, F]):
         """Pure: no I/O, and no clock but `now`."""
 
 
-async def find(store: WatchedStore, ref: Ref) -> Resource | None:
-    """The object, or None when there is none."""
+class ObjectSource(Protocol):
+    async def get(self, ref: Ref) -> Resource: ...
+
+
+async def find(store: ObjectSource, ref: Ref) -> Resource | None:
+    """Returns the object, or None if it does not exist."""
     try:
         return await store.get(ref)
     except NotFound:

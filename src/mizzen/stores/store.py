@@ -37,6 +37,9 @@ class Where:
     """uid of an owner"""
 
 
+EVERYTHING = Where()
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Objects ordered by (namespace, name), and the resource version they were read at."""
@@ -111,28 +114,7 @@ should read little, and use only its arguments.
 """
 
 
-class Reads(Protocol):
-    """One moment of a store."""
-
-    async def get(self, ref: Ref) -> Resource:
-        """Raises NotFound."""
-
-    async def list(
-        self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
-    ) -> Listing:
-        """Like `Store.list`. All its pages show this moment and never raise Expired."""
-
-    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Like `Store.among`."""
-
-    async def check(self, guard: Guard) -> None:
-        """Runs a guard against this moment. The write that has this guard runs it again."""
-
-    async def last_change(self, model: Ref) -> Revision | None:
-        """Returns the newest entry of `Store.family_history`; None if the model never existed."""
-
-
-class Store(Protocol):
+class ObjectReader(Protocol):
     async def get(self, ref: Ref) -> Resource:
         """Raises NotFound."""
 
@@ -151,6 +133,18 @@ class Store(Protocol):
     async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
         """Returns which of these exist, without reading them."""
 
+
+class Reads(ObjectReader, Protocol):
+    """One moment of a store: all pages of a listing show it, and none expires."""
+
+    async def check(self, guard: Guard) -> None:
+        """Runs a guard against this moment. The write that has this guard runs it again."""
+
+    async def last_change(self, model: Ref) -> Revision | None:
+        """Returns the newest entry of `Store.family_history`; None if the model never existed."""
+
+
+class Store(ObjectReader, Protocol):
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
         """Opens a consistent view of one moment, whatever is written meanwhile. Keep it short."""
 

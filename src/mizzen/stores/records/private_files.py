@@ -7,6 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.errors import MizzenError
 
 
@@ -22,7 +23,7 @@ def create(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.link(draft, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -36,7 +37,7 @@ def replace(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def read(path: Path, what: str) -> str:
@@ -46,12 +47,3 @@ def read(path: Path, what: str) -> str:
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise MizzenError(f"others can read the {what} in {path}", hint=f"chmod 600 {path}")
         return file.read().strip()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes the file name survive a power loss: sealed data is useless without its key."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

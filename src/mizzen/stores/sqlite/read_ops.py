@@ -16,9 +16,8 @@ from mizzen.stores import name_errors
 from mizzen.stores.pages import ListCursor, Unread, check_limit, fill_page
 from mizzen.stores.sqlite import codec, indexes, revisions
 from mizzen.stores.sqlite import query as sqlite_query
-from mizzen.stores.store import Event, Listing, Where
+from mizzen.stores.store import EVERYTHING, Event, Listing, Where
 
-EVERYTHING = Where()
 UNRECORDED = tuple(sorted(catalog.UNRECORDED))
 _ALL_KINDS = f"kind NOT IN ({', '.join('?' for _ in UNRECORDED)})"
 

@@ -43,7 +43,7 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        ledger: WriteOperations,
+        operations: WriteOperations,
         *,
         keep_events: int,
         publish: Callable[[Sequence[Event], int, int], None],
@@ -54,7 +54,7 @@ class Writer:
         `recorded` is the version of the last change with a history entry, or 0. `room` raises if nothing may be added.
         """
         self._connection = connection
-        self._ledger = ledger
+        self._ops = operations
         self._keep_events = keep_events
         self._publish = publish
         self._room = room
@@ -116,7 +116,7 @@ class Writer:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [self._attempt(job) for job in batch]
             changed = any(isinstance(result, WriteResult) and result.event for result in results)
-            horizon = self._ledger.compact(self._keep_events) if changed else 0
+            horizon = self._ops.compact(self._keep_events) if changed else 0
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - callers must get any error, and the thread must continue
             if self._connection.in_transaction:
