@@ -18,7 +18,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from mizzen.backups.manifest import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest, damaged
+from mizzen.backups.manifest import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest, damage_error
 from mizzen.blobs.fs.content import CHUNK
 from mizzen.errors import Conflict, NotFound
 
@@ -101,23 +101,23 @@ class _Stream:
     def take(self, size: int) -> bytes:
         data = self._read(size)
         if len(data) < size:
-            raise damaged(f"{self._name} was cut off")
+            raise damage_error(f"{self._name} was cut off")
         return data
 
     def take_nothing(self, size: int) -> None:
         """Reads the padding between the files and after them."""
         if any(self.take(size)):
-            raise damaged(f"{self._name} was altered between its files")
+            raise damage_error(f"{self._name} was altered between its files")
 
     def end(self) -> None:
         if self._read(1):
-            raise damaged(f"{self._name} has data after its end")
+            raise damage_error(f"{self._name} has data after its end")
 
     def _read(self, size: int) -> bytes:
         try:
             return self._file.read(size)
         except (EOFError, OSError, zlib.error) as error:
-            raise damaged(f"{self._name} is damaged or was cut off: {error}") from error
+            raise damage_error(f"{self._name} is damaged or was cut off: {error}") from error
 
 
 @contextmanager
@@ -144,11 +144,11 @@ def _members(stream: _Stream, name: str) -> Iterator[ArchiveMember]:
         try:
             head = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except (tarfile.HeaderError, UnicodeError, ValueError) as error:
-            raise damaged(f"{name} is not a backup, or is damaged: {error}") from error
+            raise damage_error(f"{name} is not a backup, or is damaged: {error}") from error
         if head.type != tarfile.REGTYPE:
-            raise damaged(f"{name} holds {head.name[:200]!r}, which is not a regular file")
+            raise damage_error(f"{name} holds {head.name[:200]!r}, which is not a regular file")
         if head.size < 0 or _head(head.name, head.size, head.mtime) != block:
-            raise damaged(f"{name} was altered, or Mizzen did not create it")
+            raise damage_error(f"{name} was altered, or Mizzen did not create it")
         member = ArchiveMember(head.name, head.size, stream)
         yield member
         member.skip()
@@ -158,13 +158,13 @@ def manifest_of(parts: dict[str, bytes], name: str) -> Manifest:
     """Returns the manifest from the last two files of an archive."""
     text, seal = parts.get(MANIFEST), parts.get(SEAL, b"").strip().decode(errors="replace")
     if text is None or not seal:
-        raise damaged(f"{name} has no manifest: it is not a backup, or was cut off")
+        raise damage_error(f"{name} has no manifest: it is not a backup, or was cut off")
     if hashlib.sha256(text).hexdigest() != seal:
-        raise damaged(f"the manifest of {name} was altered")
+        raise damage_error(f"the manifest of {name} was altered")
     try:
         data: Any = json.loads(text)
     except ValueError as error:
-        raise damaged(f"the manifest of {name} is not valid JSON") from error
+        raise damage_error(f"the manifest of {name} is not valid JSON") from error
     return Manifest.from_data(data)
 
 
@@ -186,11 +186,11 @@ def verify(file: Path, count: ByteCounter) -> Manifest:
     expected = [item for item in manifest.items if not (manifest.beside and item.blob)]
     if found != expected:
         differing = sorted({item.path for item in set(found) ^ set(expected)}) or ["the order of its files"]
-        raise damaged(f"{file} was altered: {', '.join(differing[:3])}")
+        raise damage_error(f"{file} was altered: {', '.join(differing[:3])}")
     return manifest
 
 
 def _small(member: ArchiveMember, file: Path) -> bytes:
     if member.size > MOST_MANIFEST:
-        raise damaged(f"{file}: {member.path} is too large for a backup of Mizzen")
+        raise damage_error(f"{file}: {member.path} is too large for a backup of Mizzen")
     return b"".join(member.chunks())

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from mizzen.backups.manifest import damaged
+from mizzen.backups.manifest import damage_error
 from mizzen.blobs import digest_references
 from mizzen.blobs.documents import FileDocuments
 from mizzen.errors import Invalid, NotFound
@@ -37,4 +37,4 @@ def restore_documents(lines: Iterable[bytes], blobs: Path) -> None:
             document = json.loads(line)
             documents.put(document["name"], document["data"].encode())
         except (ValueError, TypeError, KeyError, AttributeError, Invalid) as error:
-            raise damaged(f"a document in the backup is not valid: {error}") from error
+            raise damage_error(f"a document in the backup is not valid: {error}") from error

@@ -97,15 +97,15 @@ class Manifest:
             items = tuple(Item(str(each["path"]), int(each["size"]), str(each["sha256"])) for each in data["items"])
             made = cls(**{**data, "items": items, "absent": tuple(data["absent"])})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise damaged(f"the manifest is not valid: {error!r}") from error
+            raise damage_error(f"the manifest is not valid: {error!r}") from error
         check_paths([item.path for item in items])
         for item in items:
             if item.blob and digest_of_path(item.path) != digest_name(item.sha256):
-                raise damaged(f"the manifest gives {item.path} a digest that is not in its name")
+                raise damage_error(f"the manifest gives {item.path} a digest that is not in its name")
         return made
 
 
-def damaged(message: str) -> BadRequest:
+def damage_error(message: str) -> BadRequest:
     """Returns the error for a backup that cannot be used."""
     return BadRequest(message, hint="take another backup: this one is not reliable")
 
@@ -125,9 +125,9 @@ def check_paths(paths: list[str]) -> None:
     """Raises BadRequest unless each path is unique, known, and inside the data dir."""
     for path in paths:
         if not is_known(path):
-            raise damaged(f"the backup holds {path[:200]!r}, which Mizzen does not back up")
+            raise damage_error(f"the backup holds {path[:200]!r}, which Mizzen does not back up")
     if len(set(paths)) != len(paths):
-        raise damaged("the backup holds a file twice")
+        raise damage_error("the backup holds a file twice")
 
 
 def is_known(path: str) -> bool:

@@ -12,7 +12,17 @@ from typing import Final
 from mizzen.backups import archive, snapshot, temp_files
 from mizzen.backups.create import BackupProgress
 from mizzen.backups.documents import restore_documents
-from mizzen.backups.manifest import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, damaged, digest_of_path
+from mizzen.backups.manifest import (
+    DATABASE,
+    DOCUMENTS,
+    LEARNT,
+    MANIFEST,
+    SEAL,
+    Item,
+    Manifest,
+    damage_error,
+    digest_of_path,
+)
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.fs.fsync import sync_folder
@@ -32,7 +42,7 @@ def verify(file: Path, progress: BackupProgress) -> Manifest:
             hint="restore it with that version, or a newer one",
         )
     if all(item.path != DATABASE for item in manifest.items):
-        raise damaged(f"{file} holds no database")
+        raise damage_error(f"{file} holds no database")
     if manifest.beside:
         beside = [item for item in manifest.items if item.blob]
         progress.step("checking files", sum(item.size for item in beside))
@@ -101,7 +111,7 @@ def _check_beside(file: Path, item: Item) -> None:
     try:
         path = _blob(file, item)
     except NotFound as error:
-        raise damaged(f"{file.parent / item.path}, a part of the backup, is gone") from error
+        raise damage_error(f"{file.parent / item.path}, a part of the backup, is gone") from error
     if content.digest_of(path) != content.digest_name(item.sha256):
         raise BadRequest(f"{path} was altered", hint="remove this file, then take another backup")
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mizzen.backups.manifest import damaged
+from mizzen.backups.manifest import damage_error
 from mizzen.blobs import digest_references
 from mizzen.errors import BadRequest, Unavailable
 from mizzen.selection import state_db
@@ -88,7 +88,7 @@ def _open_checked(path: Path, newest: int, what: str) -> Iterator[sqlite3.Connec
             )
         [(result,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
         if result != "ok":
-            raise damaged(f"{what} in the backup is damaged: {result}")
+            raise damage_error(f"{what} in the backup is damaged: {result}")
         yield copy
 
 

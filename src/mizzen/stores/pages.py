@@ -48,7 +48,7 @@ def fill_page(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BY
     return page, False
 
 
-class _Place:
+class _PageStart:
     """A place where pages continue."""
 
     __slots__ = ()
@@ -58,7 +58,7 @@ class _Place:
 
 
 @dataclass(frozen=True, slots=True)
-class ListCursor(_Place):
+class ListCursor(_PageStart):
     """Where a listing continues: after this key. `rv` is the resource version of its first page."""
 
     rv: int
@@ -84,7 +84,7 @@ class ListCursor(_Place):
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyPlace(_Place):
+class FamilyPlace(_PageStart):
     """Where the history of a model and its dependents continues: after this resource version."""
 
     rv: int

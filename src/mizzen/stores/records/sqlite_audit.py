@@ -164,5 +164,8 @@ def _row(entry: AuditEntry) -> tuple[object, ...]:
 
 
 def _entry(row: tuple[Any, ...]) -> AuditEntry:
-    number, time, actor, verb, kind, namespace, name, allowed, *rest = row
-    return AuditEntry(codec.moment(time), actor, verb, kind, namespace, name, bool(allowed), *rest, number)
+    number, time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count = row
+    return AuditEntry(
+        codec.moment(time), actor, verb, kind, namespace, name, bool(allowed), reason,
+        method, path, code, source, count, number,
+    )  # fmt: skip
