@@ -66,7 +66,7 @@ def test_damage_is_found_and_putting_it_again_mends_it(s3: Seaweed, tmp_path: Pa
     hex_ = digest.removeprefix("sha256:")
     obstore.put(open_objects(url, s3.credentials), f"sha256/{hex_[:2]}/{hex_}", b"weighty")
     another = BackedBlobs(tmp_path / "another", ObjectBlobs(url, s3.credentials))
-    with pytest.raises(Unavailable, match="gives something else"):
+    with pytest.raises(Unavailable, match="has other content"):
         another.path(digest)
     assert not list(another.stored()), "nothing of it is kept"
     blobs.put_bytes(b"weights")

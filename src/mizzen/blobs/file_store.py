@@ -303,7 +303,7 @@ def _put_file(source: Path, put: Callable[[ByteReader], BlobDescriptor]) -> Blob
         before = _look(file)
         blob = put(file)
         if _look(file) != before:
-            raise Conflict(f"{source} changed while it was read", hint="try again when nobody writes to it")
+            raise Conflict(f"{source} changed while it was read", hint="try again when no process writes to it")
     return blob
 
 
@@ -320,8 +320,8 @@ def _store_faults() -> Iterator[None]:
     try:
         yield
     except BaseError as error:
-        said = str(error).partition("\n")[0]
-        raise Unavailable(f"cannot store a file: {said}", hint="look for a full disk") from error
+        message = str(error).partition("\n")[0]
+        raise Unavailable(f"cannot store a file: {message}", hint="check for a full disk") from error
 
 
 def _open_regular(source: Path) -> io.FileIO:

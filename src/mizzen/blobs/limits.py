@@ -40,13 +40,12 @@ class Meter:
         self.total += size
         if self.total > self._limits.unpacked_bytes:
             raise TooLarge(
-                f"with '{_printable(name)}' the files are larger than {self._limits.unpacked_bytes:,} bytes",
-                hint="leave out what the model does not need, or raise the setting max_unpacked_bytes",
+                f"with '{_printable(name)}', the files exceed {self._limits.unpacked_bytes:,} bytes",
+                hint="leave out files that the model does not need, or raise the setting max_unpacked_bytes",
             )
         if self.total > FREE and self.total > self._limits.ratio * self._packed:
             raise TooLarge(
-                f"at '{_printable(name)}' the archive has unpacked to more than {self._limits.ratio} times its size: "
-                "that is taken for a bomb",
+                f"at '{_printable(name)}', the archive exceeds {self._limits.ratio} times its packed size, like a bomb",
                 hint="send it as an uncompressed tar",
             )
 

@@ -191,7 +191,7 @@ def _of_modules(modules: list[str]) -> Look:
     if "__main__" in tops:
         return Look(
             None,
-            "a pickle that needs what the script defined that wrote it (__main__): define that in a module, import it "
+            "a pickle that needs definitions of the script that wrote it (__main__): move them to a module, import it "
             "in the script, and deploy the new file in a folder together with the module",
         )
     if first == "cloudpickle":

@@ -179,7 +179,7 @@ def pieces(store: Any, path: str, start: int, size: int, e_tag: str | None = Non
 def _missing(name: str, error: Exception) -> KeyError:
     """Returns KeyError. Raises Unavailable if the bucket itself is missing: then its content is unknown."""
     if "NoSuchBucket" in str(error):
-        raise Unavailable("the blob store has no such bucket", hint="make it, or see the setting blob_store") from None
+        raise Unavailable("the blob store has no such bucket", hint="create it, or check blob_store") from None
     return KeyError(name)
 
 

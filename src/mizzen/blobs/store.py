@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from mizzen.errors import Unavailable
+from mizzen.errors import Invalid, Unavailable
 
 _ANSWER = re.compile(r"<Code>(\w+)</Code>\s*<Message>([^<]*)</Message>")
 
@@ -77,18 +78,29 @@ class KeepsDocuments(BlobStore, Protocol):
         """Returns the address of a document, for display; for the empty name, that of the folder of all."""
 
 
-def unavailable(doing: str, error: Exception) -> Any:
-    """Returns the Unavailable error to raise for a failed operation of the store."""
+@contextmanager
+def explain_failures(operation: str) -> Iterator[None]:
+    """Converts errors of a store to Unavailable, except Invalid."""
+    try:
+        yield
+    except Invalid:
+        raise
+    except Exception as error:
+        raise unavailable(operation, error) from error
+
+
+def unavailable(operation: str, error: Exception) -> Unavailable:
+    """Returns the error to raise for a failed operation of the store."""
     if isinstance(error, Unavailable):
         return error
     denied = type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError")
-    hint = "see the settings blob_store and blob_store_secret" if denied else "try again when it answers"
-    return Unavailable(f"the blob store does not {doing}: {explain_error(error)}", hint=hint)
+    hint = "check the settings blob_store and blob_store_secret" if denied else "try again when it responds"
+    return Unavailable(f"the blob store cannot {operation}: {explain_error(error)}", hint=hint)
 
 
 def explain_error(error: Exception) -> str:
     """Returns one line: the message of S3, or that of obstore without its internal details."""
     if answer := _ANSWER.search(str(error)):
         return f"{answer[1]}: {answer[2]}"[:300]
-    said = str(error).partition("Debug source")[0]
-    return " ".join(f"{type(error).__name__}: {said}".split())[:300]
+    message = str(error).partition("Debug source")[0]
+    return " ".join(f"{type(error).__name__}: {message}".split())[:300]

@@ -335,7 +335,7 @@ def test_members_that_lie_over_each_other(blobs: FileBlobs) -> None:
     entry = good[start:end]
     directory = entry * 10
     tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 10, 10, len(directory), start, 0)
-    with pytest.raises(BadRequest, match="lies over another"):
+    with pytest.raises(BadRequest, match="overlaps another"):
         unpack(blobs, good[:start] + directory + tail)
 
 

@@ -157,10 +157,10 @@ def test_another_content_is_refused(tmp_path: Path, site: Site) -> None:
 def test_too_large_and_not_there(tmp_path: Path, site: Site) -> None:
     with pytest.raises(TooLarge):
         fetch(tmp_path, f"{site.url}/x", most=1000)
-    with pytest.raises(Invalid, match="answers 404"):
+    with pytest.raises(Invalid, match="responds with 404"):
         fetch(tmp_path, f"{site.url}/none")
     site.failures = 99
-    with pytest.raises(Invalid, match="answers 503"):
+    with pytest.raises(Invalid, match="responds with 503"):
         fetch(tmp_path, f"{site.url}/x")
     with pytest.raises(Invalid, match="attempts"):
         fetch(tmp_path, "http://127.0.0.1:1/x")

@@ -42,5 +42,5 @@ class CancellableReader:
 
     def read(self, size: int, /) -> bytes | None:
         if self._stop.is_set():
-            raise Unavailable("nobody waits for this any more")
+            raise Unavailable("the caller canceled the request")
         return self._content.read(size)

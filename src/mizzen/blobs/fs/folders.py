@@ -114,8 +114,8 @@ def lay_out(files: Mapping[str, tuple[str, Path]], target: Path, ask: Callable[[
         if content.clone_or_copy(source, place) != digest:
             _remove(new)
             raise NotFound(
-                f"blob {digest} is damaged: {source} holds something else",
-                hint="register a version with this file again, which replaces it",
+                f"blob {digest} is damaged: {source} has other content",
+                hint="register a version with this file again, to replace it",
             )
         place.chmod(0o444)
         laid[path] = [digest, *_look(place)]

@@ -83,7 +83,7 @@ class Intake:
         """Records a fault for an item that is neither file nor folder nor link."""
         path = self._admit(name)
         if path is not None:
-            self._refuse(name, f"{what}: only files, folders and links can be kept")
+            self._refuse(name, f"{what}: only files, folders and links can be stored")
 
     def entries(self) -> tuple[Entry, ...]:
         """Returns all files, ordered by path. Raises Invalid, with all faults."""
@@ -96,7 +96,7 @@ class Intake:
                 self._meter.count(blob.size, path)  # when laid out, it takes space like any other file
                 found[path] = blob
             elif target not in self._files:
-                self._refuse(path, f"a link to '{_printable(target)}', which is no file of the archive")
+                self._refuse(path, f"a link to '{_printable(target)}', which is not a file in the archive")
         self._check_neighbours()
         if self._faults:
             left = len(self._faults) - MOST_FAULTS
@@ -146,7 +146,7 @@ class Intake:
             other = written.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
             if other != path:
                 self._refuse(
-                    path, f"differs from '{_printable(other)}' only by case or accents; not every disk keeps both"
+                    path, f"differs from '{_printable(other)}' only by case or accents; not every disk can hold both"
                 )
 
     def _too_many(self) -> Invalid:

@@ -57,7 +57,7 @@ class Spool:
         """Raises TooLarge, and NoRoom or Unavailable for a full disk."""
         if self._most is not None and self.size + len(data) > self._most:
             raise TooLarge(
-                f"more than {self._most:,} bytes are not taken",
+                f"more than {self._most:,} bytes are not accepted",
                 hint="send less, or raise the setting max_upload_bytes",
             )
         if self._room is not None:
@@ -138,5 +138,5 @@ def disk_faults() -> Iterator[None]:
         yield
     except OSError as error:
         raise Unavailable(
-            f"cannot store a file: {error}", hint="look for a full disk, or a data dir that cannot be written to"
+            f"cannot store a file: {error}", hint="check for a full disk, or a data dir that is not writable"
         ) from error
