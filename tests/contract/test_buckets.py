@@ -54,7 +54,11 @@ def fill(server: Seaweed, files: dict[str, bytes]) -> str:
 
 
 def fetch(
-    server: Seaweed, prefix: str, target: Path, told: buckets.Told | None = None, credentials: Credentials | None = None
+    server: Seaweed,
+    prefix: str,
+    target: Path,
+    told: buckets.Report | None = None,
+    credentials: Credentials | None = None,
 ) -> None:
     buckets.fetch_prefix(BUCKET, prefix, target, credentials or server.credentials, told or Followed())
 

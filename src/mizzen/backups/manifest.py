@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from mizzen.blobs.fs.content import digest_name, hex_of
+from mizzen.blobs.fs.content import blob_key, digest_name
 from mizzen.errors import BadRequest
 from mizzen.selection import state_db
 
@@ -37,12 +37,10 @@ MOST_MANIFEST: Final = 256 << 20
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIXED = frozenset({DATABASE, LEARNT, DOCUMENTS, *KEYS, *OTHERS})
-_FOLDERS = frozenset(
-    {
-        "blobs", "demo", "envs", "events", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "training",
-        "uploads", "usage", "work",
-    }
-)  # fmt: skip
+_FOLDERS = frozenset({
+    "blobs", "demo", "envs", "events", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "training",
+    "uploads", "usage", "work",
+})  # fmt: skip
 """Of a data dir."""
 _RECREATED = frozenset({"ports.json", "table.json", "access.json", MANIFEST})
 _NAMED = (".json", ".jwks", ".pem", ".key", ".crt", ".cer")
@@ -111,8 +109,7 @@ def damage_error(message: str) -> BadRequest:
 
 
 def blob_path(digest: str) -> str:
-    hex_ = hex_of(digest)
-    return f"blobs/sha256/{hex_[:2]}/{hex_}"
+    return f"blobs/{blob_key(digest)}"
 
 
 def digest_of_path(path: str) -> str | None:

@@ -15,15 +15,14 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
 from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs.fsync import make_folder
-from mizzen.blobs.ingest.spool import disk_faults
+from mizzen.blobs.ingest.spool import disk_faults, hold_lock
 from mizzen.blobs.store import KeepsDocuments, explain_failures
 from mizzen.errors import NotFound, Unavailable
 
@@ -126,13 +125,7 @@ class BackedDocuments(FileDocuments):
         with explain_failures("store a document"):
             self._behind.put_document(name, super().get(name), new=False)
 
-    @contextmanager
-    def _turn(self, how: int) -> Iterator[None]:
+    def _turn(self, how: int) -> AbstractContextManager[None]:
         with disk_faults():
             make_folder(self._root)
-            handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, how)
-            yield
-        finally:
-            os.close(handle)
+        return hold_lock(self._lock, how, os.O_RDWR | os.O_CREAT)

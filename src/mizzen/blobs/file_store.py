@@ -20,7 +20,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ from mizzen.blobs.fs.cancellable_thread import CancellableReader
 from mizzen.blobs.fs.content import ByteReader
 from mizzen.blobs.fs.folders import HasContent
 from mizzen.blobs.fs.fsync import make_folder, sync_folder
-from mizzen.blobs.ingest.spool import Spool, disk_faults, remove_left
+from mizzen.blobs.ingest.spool import Spool, disk_faults, hold_lock, remove_left
 from mizzen.blobs.store import Stored
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
@@ -189,7 +189,7 @@ class FileBlobs:
 
     def remove(self, digest: str, untouched_since: datetime) -> bool:
         """Deletes a blob, unless it was touched after that time or the folder is pinned."""
-        key = self._key(digest)
+        key = content.blob_key(digest)
         with self._turn(fcntl.LOCK_EX), _store_faults():
             if self._is_pinned():
                 return False
@@ -262,7 +262,7 @@ class FileBlobs:
         return self._place(blob.digest).parent
 
     def _publish(self, file: Path, blob: BlobDescriptor) -> None:
-        place, key = self._place(blob.digest), self._key(blob.digest)
+        place, key = self._place(blob.digest), content.blob_key(blob.digest)
         new = file.relative_to(self.root).as_posix()
         with self._turn(fcntl.LOCK_SH), _store_faults():
             make_folder(place.parent)
@@ -274,16 +274,10 @@ class FileBlobs:
                     if not _touch_if_same(place, blob):
                         obstore.rename(self._store(), new, key, overwrite=True)
 
-    @contextmanager
-    def _turn(self, how: int) -> Iterator[None]:
+    def _turn(self, how: int) -> AbstractContextManager[None]:
         """Holds the folder's lock: shared to add and touch, exclusive to delete."""
         with disk_faults():
-            handle = os.open(make_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, how)
-            yield
-        finally:
-            os.close(handle)
+            return hold_lock(make_folder(self.root), how, os.O_RDONLY | os.O_DIRECTORY)
 
     def _store(self) -> LocalStore:
         if self._objects is None:
@@ -291,11 +285,7 @@ class FileBlobs:
         return self._objects
 
     def _place(self, digest: str) -> Path:
-        return self.root / self._key(digest)
-
-    def _key(self, digest: str) -> str:
-        hex_ = content.hex_of(digest)
-        return f"sha256/{hex_[:2]}/{hex_}"
+        return self.root / content.blob_key(digest)
 
 
 def _put_file(source: Path, put: Callable[[ByteReader], BlobDescriptor]) -> BlobDescriptor:

@@ -40,12 +40,12 @@ class Meter:
         self.total += size
         if self.total > self._limits.unpacked_bytes:
             raise TooLarge(
-                f"with '{_printable(name)}', the files exceed {self._limits.unpacked_bytes:,} bytes",
+                f"with '{printable(name)}', the files exceed {self._limits.unpacked_bytes:,} bytes",
                 hint="leave out files that the model does not need, or raise the setting max_unpacked_bytes",
             )
         if self.total > FREE and self.total > self._limits.ratio * self._packed:
             raise TooLarge(
-                f"at '{_printable(name)}', the archive exceeds {self._limits.ratio} times its packed size, like a bomb",
+                f"at '{printable(name)}', the archive exceeds {self._limits.ratio} times its packed size, like a bomb",
                 hint="send it as an uncompressed tar",
             )
 
@@ -64,6 +64,7 @@ class Metered:
         return data
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """Returns the name in a form that is safe for a message."""
-    return "".join(char if char.isprintable() else "?" for char in name[:200])
+    text = "".join(char if char.isprintable() else "?" for char in name[:200])
+    return text if len(name) <= 200 else f"{text}…"

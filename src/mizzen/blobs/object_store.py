@@ -52,25 +52,25 @@ class ObjectBlobs:
             self._files.put_file(file)  # obstore does not sync to disk
             return
         piece = max(PIECE, file.stat().st_size // _MOST_PIECES + 1)
-        obstore.put(self._store, _key(digest), file, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE)
+        obstore.put(self._store, content.blob_key(digest), file, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE)
 
     def get(self, digest: str, target: Path) -> None:
         try:
             # Not HEAD: it does not distinguish a missing object from a missing bucket.
-            found = obstore.get(self._store, _key(digest))
+            found = obstore.get(self._store, content.blob_key(digest))
             size = found.meta["size"]
             with target.open("wb") as file:
                 if size <= PIECE:
                     file.write(found.bytes())
                     return
-                for chunk in pieces(self._store, _key(digest), 0, size):
+                for chunk in pieces(self._store, content.blob_key(digest), 0, size):
                     file.write(chunk)
         except FileNotFoundError as error:
             raise _missing(digest, error) from None
 
     def delete(self, digest: str) -> None:
         try:
-            obstore.delete(self._store, _key(digest))
+            obstore.delete(self._store, content.blob_key(digest))
         except FileNotFoundError:
             return
 
@@ -82,7 +82,7 @@ class ObjectBlobs:
                     yield Stored(digest, item["size"], item["last_modified"])
 
     def uri(self, digest: str) -> str:
-        return f"{self._url}/{_key(digest)}"
+        return f"{self._url}/{content.blob_key(digest)}"
 
     def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
         if self._files is not None:
@@ -181,8 +181,3 @@ def _missing(name: str, error: Exception) -> KeyError:
     if "NoSuchBucket" in str(error):
         raise Unavailable("the blob store has no such bucket", hint="create it, or check blob_store") from None
     return KeyError(name)
-
-
-def _key(digest: str) -> str:
-    hex_ = content.hex_of(digest)
-    return f"sha256/{hex_[:2]}/{hex_}"

@@ -78,7 +78,8 @@ class ListCursor(_PageStart):
         place = _decode(token, cls)
         if place.kind != kind or place.where != digest(where):
             raise BadRequest(
-                "this continue token belongs to another listing", hint="send it with the same selectors, or start again"
+                "this continue token belongs to another listing",
+                hint="send it with the same selectors, or start again",
             )
         return place
 
@@ -95,13 +96,13 @@ class FamilyPlace(_PageStart):
     def parse(cls, token: str, model: Ref) -> FamilyPlace:
         place = _decode(token, cls)
         if (place.namespace, place.model) != (model.namespace, model.name):
-            raise BadRequest("this token continues another history", hint="start again without it")
+            raise BadRequest("this token belongs to another history", hint="start again without it")
         return place
 
 
 def check_limit(limit: int | None) -> None:
     if limit is not None and limit < 1:
-        raise BadRequest(f"a page has at least 1 item, not {limit}")
+        raise BadRequest(f"{limit} is not a valid page size; expected at least 1")
 
 
 def digest(where: Where) -> str:

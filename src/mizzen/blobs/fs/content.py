@@ -32,6 +32,12 @@ def hex_of(digest: str) -> str:
     return match[1]
 
 
+def blob_key(digest: str) -> str:
+    """Returns the path of a blob in a store. Raises Invalid if the digest is malformed."""
+    hex_ = hex_of(digest)
+    return f"sha256/{hex_[:2]}/{hex_}"
+
+
 def digest_name(hex_: str) -> str:
     return f"sha256:{hex_}"
 

@@ -48,7 +48,7 @@ async def fetch(
     check_url(url)
     try:
         async with asyncio.timeout(DEADLINE), _client() as client:
-            await _with_retries(client, url, spool, _Progress(report or (lambda _done, _total: None)), policy)
+            await _with_retries(client, url, spool, _Progress(report), policy)
     except TimeoutError as error:
         raise _fault(f"took longer than {DEADLINE:g} s") from error
     digest = spool.digest.removeprefix("sha256:")

@@ -15,7 +15,7 @@ import subprocess
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote, urlsplit
@@ -41,10 +41,7 @@ class Repository:
     url: str
     """The address without credentials, for records."""
     scheme: str
-    credentials: str = ""
-
-    def __repr__(self) -> str:
-        return f"Repository({self.url!r})"
+    credentials: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

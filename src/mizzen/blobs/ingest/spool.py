@@ -132,6 +132,18 @@ def remove_left(path: Path) -> None:
 
 
 @contextmanager
+def hold_lock(path: Path, how: int, flags: int) -> Iterator[None]:
+    """Holds the lock of a file or folder, shared or exclusive. Its parent folder must exist."""
+    with disk_faults():
+        handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def disk_faults() -> Iterator[None]:
     """Converts disk errors to Mizzen errors."""
     try:

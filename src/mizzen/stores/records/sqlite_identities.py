@@ -73,7 +73,7 @@ class SqliteIdentities:
         def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
             _check_principal(connection, token.principal)
             if _has(connection, "tokens", "id", token.id) or _has(connection, "tokens", "digest", token.digest):
-                raise AlreadyExists(f"token '{token.id}' already exists", hint="make another")
+                raise AlreadyExists(f"token '{token.id}' already exists", hint="create another one")
             connection.execute(
                 "INSERT INTO tokens (id, principal, digest, created, created_by, expires, revoked, note)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -91,7 +91,7 @@ class SqliteIdentities:
         def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
             found = _tokens(connection, "id = ?", id_)
             if not found:
-                raise NotFound(f"token '{id_}' does not exist", hint="mizzen token list shows the ids")
+                raise NotFound(f"token '{id_}' does not exist", hint="list the ids with: mizzen token list")
             if found[0].revoked is not None:
                 return found
             connection.execute("UPDATE tokens SET revoked = ? WHERE id = ?", (format_time(now), id_))
@@ -119,23 +119,15 @@ class SqliteIdentities:
                 ),
             )  # fmt: skip
 
-        def then(_: None) -> None:
-            self._limits[limit.subject] = kept
-            self._generation += 1
-
-        await self._writer.write(work, then)
+        await self._writer.write(work, lambda _: self._keep_limit(limit.subject, kept))
 
     async def remove_limit(self, subject: str) -> None:
         def work(connection: sqlite3.Connection) -> None:
             if not _has(connection, "limits", "subject", subject):
-                raise NotFound(f"no limit is set for '{subject}'", hint="'mizzen limit' lists those that are")
+                raise NotFound(f"no limit is set for '{subject}'", hint="'mizzen limit' lists all limits")
             connection.execute("DELETE FROM limits WHERE subject = ?", (subject,))
 
-        def then(_: None) -> None:
-            self._limits.pop(subject, None)
-            self._generation += 1
-
-        await self._writer.write(work, then)
+        await self._writer.write(work, lambda _: self._keep_limit(subject, None))
 
     async def limits(self) -> tuple[KeptLimit, ...]:
         return tuple(self._limits[subject] for subject in sorted(self._limits))
@@ -145,6 +137,12 @@ class SqliteIdentities:
 
     def _keep_principal(self, principal: Principal) -> None:
         self._principals[principal.name] = principal
+        self._generation += 1
+
+    def _keep_limit(self, subject: str, kept: KeptLimit | None) -> None:
+        self._limits.pop(subject, None)
+        if kept is not None:
+            self._limits[subject] = kept
         self._generation += 1
 
     def _keep_tokens(self, tokens: Iterable[Token]) -> None:

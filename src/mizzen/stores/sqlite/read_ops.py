@@ -54,7 +54,7 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
     with reading(connection):
         rv, horizon = position(connection)
         if start is not None and start.rv < horizon:
-            raise Expired("this listing was begun too long ago to go on", hint="list again from the start")
+            raise Expired("this listing began too long ago and cannot continue", hint="list again from the start")
         # A watch from the version of any page must show all changes made while the pages were read. So all pages
         # carry the version of the first.
         rv = rv if start is None else start.rv
@@ -142,7 +142,7 @@ def position(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def expiry_error(since: int) -> Expired:
-    return Expired(f"changes since resource version {since} are not kept", hint="list, then watch from there")
+    return Expired(f"changes since resource version {since} are no longer stored", hint="list, then watch from there")
 
 
 @contextlib.contextmanager

@@ -159,6 +159,6 @@ class Writer:
 def _failure(error: Exception) -> Exception:
     if not isinstance(error, sqlite3.Error):
         return error
-    unavailable = Unavailable(f"the store cannot write: {error}", hint="look for a full disk or missing permissions")
+    unavailable = Unavailable(f"the store cannot write: {error}", hint="check for a full disk or missing permissions")
     unavailable.__cause__ = error
     return unavailable
