@@ -183,9 +183,9 @@ def test_a_server_that_is_away_is_told_soon_and_what_is_here_is_served(mortal: S
     assert blobs.path(digest).read_bytes() == b"weights"
     assert blobs.documents.names() == ["logs/a"]
     assert blobs.documents.get("logs/a") == b"{}"
-    with pytest.raises(Unavailable, match="does not keep a file"):
+    with pytest.raises(Unavailable, match="cannot store a file"):
         blobs.put_bytes(b"more")
-    with pytest.raises(Unavailable, match="does not give a file"):
+    with pytest.raises(Unavailable, match="cannot return a file"):
         blobs.path(f"sha256:{'0' * 64}")
     mortal.start()
     assert blobs.put_bytes(b"more").size == 4

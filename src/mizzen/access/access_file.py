@@ -61,11 +61,7 @@ class AccessFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _decode = msgspec.json.Decoder(AccessFile).decode
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def encode(access: AccessFile) -> bytes:
-    return _encode(access)
+encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def decode(data: bytes) -> AccessFile:

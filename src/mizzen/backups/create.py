@@ -61,7 +61,7 @@ class BackupRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BackupResult:
     manifest: Manifest
     size: int
     """Bytes written."""
@@ -71,22 +71,22 @@ class Made:
     """Files named by settings, or among the certificates, whose names a backup cannot hold."""
 
 
-def to_file(wanted: BackupRequest, target: Path, progress: BackupProgress) -> Made:
+def to_file(request: BackupRequest, target: Path, progress: BackupProgress) -> BackupResult:
     """Creates or replaces `target` atomically. Raises Conflict while another process writes it."""
-    _check_target(wanted.data_dir, target)
+    _check_target(request.data_dir, target)
     with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
             # A low level: models hardly compress, and a database compresses well at any level.
-            packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=wanted.taken.timestamp()))
-            made = _make(wanted, cast(BinaryIO, packed), scratch, progress)
+            packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=request.taken.timestamp()))
+            result = _write_backup(request, cast(BinaryIO, packed), scratch, progress)
         else:
-            made = _make(wanted, file, scratch, progress)
-    return made
+            result = _write_backup(request, file, scratch, progress)
+    return result
 
 
-def to_stream(wanted: BackupRequest, stream: BinaryIO, progress: BackupProgress) -> Made:
+def to_stream(request: BackupRequest, stream: BinaryIO, progress: BackupProgress) -> BackupResult:
     with tempfile.TemporaryDirectory(prefix="mizzen-backup-") as scratch:
-        return _make(wanted, stream, Path(scratch) / DATABASE, progress)
+        return _write_backup(request, stream, Path(scratch) / DATABASE, progress)
 
 
 def _check_target(data_dir: Path, target: Path) -> None:
@@ -109,64 +109,64 @@ def check_owner(data_dir: Path) -> None:
         raise Forbidden(f"{data_dir} belongs to another user", hint="take the backup as the user that runs the plane")
 
 
-def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: BackupProgress) -> Made:
-    check_owner(wanted.data_dir)
-    blobs = FileBlobs(wanted.data_dir / "blobs")
-    store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
+def _write_backup(request: BackupRequest, file: BinaryIO, scratch: Path, progress: BackupProgress) -> BackupResult:
+    check_owner(request.data_dir)
+    blobs = FileBlobs(request.data_dir / "blobs")
+    store, learnt = request.data_dir / DATABASE, request.data_dir / LEARNT
     if not store.is_file():
-        raise NotFound(f"{wanted.data_dir} holds no plane", hint="name another folder with --data-dir")
+        raise NotFound(f"{request.data_dir} holds no plane", hint="name another folder with --data-dir")
     with blobs.pin(), temp_files.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
         moment = snapshot.copy_store(store, scratch, _count_pages(progress, store.stat().st_size))
         documents = stack.enter_context(tempfile.TemporaryFile(dir=scratch.parent))
         named = moment.digests | write_documents(blobs.documents, documents)
-        present, absent = _found(blobs, named)
+        present, absent = _find_blobs(blobs, named)
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
         total += documents.tell() + (learnt.stat().st_size if learnt.is_file() else 0)
         progress.step("files", total)
         writer = ArchiveWriter(file, progress.more)
-        files, left_out = _files(wanted)
-        _add(writer, DATABASE, scratch, wanted.taken)
+        files, left_out = _list_files(request)
+        _add(writer, DATABASE, scratch, request.taken)
         if learnt.is_file():
             os.truncate(scratch, 0)
             snapshot.copy_selection_state(learnt, scratch)
-            _add(writer, LEARNT, scratch, wanted.taken)
+            _add(writer, LEARNT, scratch, request.taken)
         if size := documents.tell():
             documents.seek(0)
-            writer.add(DOCUMENTS, documents, size, wanted.taken.timestamp())
+            writer.add(DOCUMENTS, documents, size, request.taken.timestamp())
         for name, path in files:
-            _add(writer, name, path, wanted.taken)
+            _add(writer, name, path, request.taken)
         beside: list[Item] = []
         damaged = []
         for digest, path in sorted(present.items()):
             if content.digest_of(path) != digest:
                 damaged.append(digest)
-            elif wanted.shelf is None:
-                _add(writer, blob_path(digest), path, wanted.taken)
+            elif request.shelf is None:
+                _add(writer, blob_path(digest), path, request.taken)
             else:
-                beside.append(_copy_blob(wanted.shelf, digest, path))
+                beside.append(_copy_blob(request.shelf, digest, path))
                 progress.more(beside[-1].size)
         manifest = Manifest(
             mizzen=__version__,
             schema=moment.schema,
-            taken=wanted.taken.isoformat(timespec="seconds"),
+            taken=request.taken.isoformat(timespec="seconds"),
             resource_version=moment.resource_version,
-            keys=wanted.keys,
-            beside=wanted.shelf is not None,
+            keys=request.keys,
+            beside=request.shelf is not None,
             items=(*writer.items, *beside),
             absent=(*absent, *damaged),
         )
         check_paths([item.path for item in manifest.items])  # fail now rather than at the restore
-        writer.finish(manifest, wanted.taken.timestamp())
-        return Made(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
+        writer.finish(manifest, request.taken.timestamp())
+        return BackupResult(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
 
 
-def _files(wanted: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
+def _list_files(request: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
     """Returns files by name, and the names of those that a backup cannot hold."""
-    root = wanted.data_dir
-    names = [*OTHERS, *wanted.also]
-    if wanted.keys:
-        names += [*KEYS, *wanted.also_keys]
+    root = request.data_dir
+    names = [*OTHERS, *request.also]
+    if request.keys:
+        names += [*KEYS, *request.also_keys]
         if (root / TLS).is_dir():
             names += sorted(f"{TLS}/{path.name}" for path in (root / TLS).iterdir() if not path.name.startswith("."))
     there = [name for name in dict.fromkeys(map(os.path.normpath, names)) if (root / name).is_file()]
@@ -175,7 +175,7 @@ def _files(wanted: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ..
     )
 
 
-def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
+def _find_blobs(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
     present, absent = {}, []
     for digest in sorted(digests):
         try:

@@ -93,14 +93,14 @@ class Manifest:
                     hint="restore it with that version, or a newer one",
                 )
             items = tuple(Item(str(each["path"]), int(each["size"]), str(each["sha256"])) for each in data["items"])
-            made = cls(**{**data, "items": items, "absent": tuple(data["absent"])})
+            manifest = cls(**{**data, "items": items, "absent": tuple(data["absent"])})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise damage_error(f"the manifest is not valid: {error!r}") from error
         check_paths([item.path for item in items])
         for item in items:
             if item.blob and digest_of_path(item.path) != digest_name(item.sha256):
                 raise damage_error(f"the manifest gives {item.path} a digest that is not in its name")
-        return made
+        return manifest
 
 
 def damage_error(message: str) -> BadRequest:

@@ -79,7 +79,9 @@ def restore(file: Path, data_dir: Path, progress: BackupProgress) -> Manifest:
             with (draft / DOCUMENTS).open("rb") as lines:
                 restore_documents(lines, draft / "blobs")
             (draft / DOCUMENTS).unlink()
-        _sync_all(draft)
+        # Folders only: the content of files is already synced.
+        for place, _, _ in os.walk(draft):
+            sync_folder(Path(place))
         _check_empty(data_dir)
         draft.rename(data_dir)
         sync_folder(data_dir.parent)
@@ -133,9 +135,3 @@ def _check_empty(data_dir: Path) -> None:
             f"{data_dir} is not empty",
             hint="move its content away, or name a new folder: a restore overwrites nothing",
         )
-
-
-def _sync_all(root: Path) -> None:
-    """Syncs all folders, so that file names survive a power loss; file contents are already synced."""
-    for folder, _, _ in os.walk(root):
-        sync_folder(Path(folder))

@@ -54,8 +54,8 @@ class BackedDocuments(FileDocuments):
             if new and place.is_file():
                 return False
             with explain_failures("store a document"):
-                made = self._behind.put_document(name, data, new=new)
-            if made:
+                stored = self._behind.put_document(name, data, new=new)
+            if stored:
                 return super().put(name, data)
         self._fetch_locked(name)
         return False

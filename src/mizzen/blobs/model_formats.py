@@ -52,8 +52,8 @@ def look(file: Path, name: str) -> Look | None:
         head = stream.read(_HEAD)
     if not head:
         return _by_suffix(suffix)
-    said = _look_into_zip(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
-    return said or _match_plugin(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
+    recognized = _look_into_zip(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
+    return recognized or _match_plugin(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
 
 
 def find_marker_files(files: Iterable[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from mizzen.kinds.rules.placement import HOSTNAME
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time, merge_conditions
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import find
-from mizzen.reconcile.recorder import NULL_RECORDER, EventRecorder, find_condition_changes
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink, find_condition_changes
 from mizzen.stores.store import Store
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ async def keep_registered(
     now: Callable[[], datetime],
     *,
     room: Room | None = None,
-    recorder: EventRecorder = NULL_RECORDER,
+    recorder: EventSink = NULL_RECORDER,
     every: float = HEARTBEAT_INTERVAL,
     look: float = DISK_CHECK_INTERVAL,
 ) -> NoReturn:
@@ -86,7 +86,7 @@ async def keep_registered(
 
 
 async def send_heartbeat(
-    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: EventRecorder = NULL_RECORDER
+    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: EventSink = NULL_RECORDER
 ) -> None:
     """Write the Node's current state. Labels and fields that others set are kept."""
     node = await _register(store, wanted)

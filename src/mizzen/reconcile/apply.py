@@ -13,14 +13,14 @@ from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Resource, Status, merge_conditions
 from mizzen.reconcile.controller import Decision, Facts, WatchedStore
-from mizzen.reconcile.recorder import NULL_RECORDER, EventRecorder, find_condition_changes
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink, find_condition_changes
 
 ACTOR = "system"
 """The author of writes that no user decided."""
 
 
 async def apply(
-    store: WatchedStore, facts: Facts, decision: Decision, now: datetime, recorder: EventRecorder = NULL_RECORDER
+    store: WatchedStore, facts: Facts, decision: Decision, now: datetime, recorder: EventSink = NULL_RECORDER
 ) -> bool:
     """False: an object changed between reading and writing, so the facts are stale; reconcile again at once.
 
@@ -34,9 +34,7 @@ async def apply(
     return True
 
 
-async def _converge(
-    store: WatchedStore, recorder: EventRecorder, facts: Facts, decision: Decision, now: datetime
-) -> None:
+async def _converge(store: WatchedStore, recorder: EventSink, facts: Facts, decision: Decision, now: datetime) -> None:
     owner = facts.resource
     if decision.children:
         owner = await _add_finalizer(store, owner)
@@ -52,9 +50,7 @@ async def _converge(
         await store.delete(owner.ref, ACTOR, uid=owner.meta.uid)
 
 
-async def _release(
-    store: WatchedStore, recorder: EventRecorder, facts: Facts, decision: Decision, now: datetime
-) -> None:
+async def _release(store: WatchedStore, recorder: EventSink, facts: Facts, decision: Decision, now: datetime) -> None:
     """The resource is being deleted: delete its children first, then remove its finalizers."""
     owner = facts.resource
     gone = [await _delete(store, recorder, owner, child) for child in facts.children]
@@ -73,7 +69,7 @@ async def _add_finalizer(store: WatchedStore, owner: Resource) -> Resource:
 
 
 async def _write_child(
-    store: WatchedStore, recorder: EventRecorder, owner: Resource, there: Resource | None, wanted: Resource
+    store: WatchedStore, recorder: EventSink, owner: Resource, there: Resource | None, wanted: Resource
 ) -> None:
     if there is None:
         recorder.record_created(owner, await _create(store, owner, wanted))
@@ -98,7 +94,7 @@ async def _create(store: WatchedStore, owner: Resource, wanted: Resource) -> Res
         raise
 
 
-async def _delete(store: WatchedStore, recorder: EventRecorder, owner: Resource, child: Resource) -> bool:
+async def _delete(store: WatchedStore, recorder: EventSink, owner: Resource, child: Resource) -> bool:
     """True: gone. False: marked as deleted, and a finalizer still holds it."""
     if child.deleting:
         return False
@@ -108,7 +104,7 @@ async def _delete(store: WatchedStore, recorder: EventRecorder, owner: Resource,
 
 
 async def _write_status(
-    store: WatchedStore, recorder: EventRecorder, resource: Resource, decision: Decision, now: datetime
+    store: WatchedStore, recorder: EventSink, resource: Resource, decision: Decision, now: datetime
 ) -> Resource:
     if decision.status is None:
         return resource

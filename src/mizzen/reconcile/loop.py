@@ -21,7 +21,7 @@ from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.apply import apply
 from mizzen.reconcile.controller import ChangeEvent, Controller, Presence, StoreT
 from mizzen.reconcile.queue import KeyedQueue, LoopTimer
-from mizzen.reconcile.recorder import NULL_RECORDER, EventRecorder
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink
 
 PAGE = 500
 
@@ -115,7 +115,7 @@ class Loop(Generic[StoreT]):
         *,
         now: Callable[[], datetime],
         workers: int = 4,
-        recorder: EventRecorder = NULL_RECORDER,
+        recorder: EventSink = NULL_RECORDER,
     ) -> None:
         """`recorder` records events of objects."""
         self._store = store

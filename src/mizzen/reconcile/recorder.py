@@ -24,7 +24,7 @@ class EventNote:
     warning: bool = False
 
 
-class EventRecorder(Protocol):
+class EventSink(Protocol):
     """Returns at once and never raises: it must not interfere with the work that it records."""
 
     def record_condition(self, resource: Resource, condition: Condition) -> None:

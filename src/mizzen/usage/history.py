@@ -112,8 +112,8 @@ class History:
         for key, figures in found.items():
             if (series := self._of(key)) is not None:
                 series.coarse.add(at, _with_mean_gauges(Point.of(figures), series.fine, at - COARSE_SECONDS))
-        kept = at - COARSE_SECONDS * COARSE_POINTS
-        self._series = {key: series for key, series in self._series.items() if series.last() >= kept}
+        oldest_kept = at - COARSE_SECONDS * COARSE_POINTS
+        self._series = {key: series for key, series in self._series.items() if series.last() >= oldest_kept}
 
     def points_of(self, key: Key, since: float, *, fine: bool) -> list[tuple[float, Point]]:
         series = self._series.get(key)

@@ -61,8 +61,8 @@ class Uploads:
         if self._blobs.room is not None:
             self._blobs.room.for_files(total - start)
         path = self._part(owner, digest)
-        if not path.exists():
-            self._refuse_more(path)
+        if not path.exists() and len(_sizes(path.parent)) >= (limit := self._limits.partials):
+            raise TooLarge(f"{limit:,} uploads are unfinished, and no more are accepted", hint=_FINISH)
         with disk_faults():
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -116,10 +116,6 @@ class Uploads:
                     file.unlink()
                     gone += 1
         return gone
-
-    def _refuse_more(self, path: Path) -> None:
-        if len(_sizes(path.parent)) >= self._limits.partials:
-            raise TooLarge(f"{self._limits.partials:,} uploads are unfinished, and no more are accepted", hint=_FINISH)
 
     def _room(self, path: Path) -> int:
         """Returns the bytes allowed for this file, given the owner's other partial files. Raises NoRoom."""

@@ -19,7 +19,7 @@ from mizzen.cli.session import DataDir, Output
 if TYPE_CHECKING:
     import rich.progress
 
-    from mizzen.backups.create import BackupRequest, Made
+    from mizzen.backups.create import BackupRequest, BackupResult
     from mizzen.backups.manifest import Manifest
 
 
@@ -144,7 +144,7 @@ def _backup_request(data_dir: Path | None, *, keys: bool) -> BackupRequest:
     )
 
 
-def _report(made: Made, place: Path | None, form: Format) -> None:
+def _report(made: BackupResult, place: Path | None, form: Format) -> None:
     manifest = made.manifest
     _warn_absent(tuple(digest for digest in manifest.absent if digest not in made.damaged))
     if made.left_out:

@@ -15,7 +15,7 @@ from mizzen.access.policy import Binding
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.limits import IngestLimits
 from mizzen.kinds.schema.resource import Resource
-from mizzen.reconcile.recorder import NULL_RECORDER, EventRecorder
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink
 from mizzen.runs.checkpoints import CheckpointStore
 from mizzen.selection.state_reader import StateReader
 from mizzen.server.http.body_workers import BodyWorkers
@@ -84,7 +84,7 @@ class ServerContext:
     """The framework of versions that name none and whose files do not tell it."""
     capabilities: frozenset[str] = frozenset()
     """What the engine can do: `containers`, `gpus`."""
-    recorder: EventRecorder = NULL_RECORDER
+    recorder: EventSink = NULL_RECORDER
     """Records decisions that people made as events of the object."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the plane begins to stop: from then on new requests are refused, and streams end."""

@@ -18,10 +18,7 @@ def create(path: Path, text: str) -> None:
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _write(draft, f"{text}\n".encode())
         os.link(draft, path)
         sync_folder(path.parent)
     finally:
@@ -32,10 +29,7 @@ def replace(path: Path, data: bytes) -> None:
     """Replaces the file atomically: readers see the old file or the new one, also after a power loss."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)  # a leftover may have a different mode
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    _write(draft, data)
     draft.replace(path)
     sync_folder(path.parent)
 
@@ -47,3 +41,10 @@ def read(path: Path, what: str) -> str:
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise MizzenError(f"others can read the {what} in {path}", hint=f"chmod 600 {path}")
         return file.read().strip()
+
+
+def _write(draft: Path, data: bytes) -> None:
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

@@ -41,7 +41,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLimit:
+class StoredLimit:
     """A subject's prediction limit, and who set it."""
 
     limit: Limit
@@ -71,13 +71,13 @@ class Identities(Protocol):
     def find_token(self, digest: str) -> Token | None:
         """Looks up a token in memory, for every request. Reflects every acknowledged change."""
 
-    async def set_limit(self, kept: KeptLimit) -> None:
+    async def set_limit(self, kept: StoredLimit) -> None:
         """Replaces the limit of that subject."""
 
     async def remove_limit(self, subject: str) -> None:
         """Raises NotFound."""
 
-    async def limits(self) -> tuple[KeptLimit, ...]:
+    async def limits(self) -> tuple[StoredLimit, ...]:
         """Returns all limits, ordered by subject."""
 
     def generation(self) -> int:

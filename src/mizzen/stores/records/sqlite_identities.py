@@ -10,7 +10,7 @@ from datetime import datetime
 from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, NotFound
 from mizzen.kinds.schema.resource import format_time, parse_time
-from mizzen.stores.records.protocol import KeptLimit, Principal, Token
+from mizzen.stores.records.protocol import Principal, StoredLimit, Token
 from mizzen.stores.sqlite import codec
 from mizzen.stores.sqlite.writer import Writer
 
@@ -19,7 +19,7 @@ from mizzen.stores.sqlite.writer import Writer
 class IdentitySnapshot:
     principals: tuple[Principal, ...] = ()
     tokens: tuple[Token, ...] = ()
-    limits: tuple[KeptLimit, ...] = ()
+    limits: tuple[StoredLimit, ...] = ()
 
 
 def load(connection: sqlite3.Connection) -> IdentitySnapshot:
@@ -107,7 +107,7 @@ class SqliteIdentities:
     def find_token(self, digest: str) -> Token | None:
         return self._by_digest.get(digest)
 
-    async def set_limit(self, kept: KeptLimit) -> None:
+    async def set_limit(self, kept: StoredLimit) -> None:
         limit = kept.limit
 
         def work(connection: sqlite3.Connection) -> None:
@@ -129,7 +129,7 @@ class SqliteIdentities:
 
         await self._writer.write(work, lambda _: self._keep_limit(subject, None))
 
-    async def limits(self) -> tuple[KeptLimit, ...]:
+    async def limits(self) -> tuple[StoredLimit, ...]:
         return tuple(self._limits[subject] for subject in sorted(self._limits))
 
     def generation(self) -> int:
@@ -139,7 +139,7 @@ class SqliteIdentities:
         self._principals[principal.name] = principal
         self._generation += 1
 
-    def _keep_limit(self, subject: str, kept: KeptLimit | None) -> None:
+    def _keep_limit(self, subject: str, kept: StoredLimit | None) -> None:
         self._limits.pop(subject, None)
         if kept is not None:
             self._limits[subject] = kept
@@ -166,12 +166,12 @@ def _principals(connection: sqlite3.Connection) -> tuple[Principal, ...]:
     return tuple(Principal(name, codec.moment(created), by) for name, created, by in found)
 
 
-def _limits(connection: sqlite3.Connection) -> tuple[KeptLimit, ...]:
+def _limits(connection: sqlite3.Connection) -> tuple[StoredLimit, ...]:
     found = connection.execute(
         "SELECT subject, per_second, burst, per_day, per_month, updated, updated_by FROM limits"
     ).fetchall()
     return tuple(
-        KeptLimit(
+        StoredLimit(
             Limit(subject=subject, per_second=pace, burst=burst, per_day=day, per_month=month), codec.moment(at), by
         )
         for subject, pace, burst, day, month, at, by in found

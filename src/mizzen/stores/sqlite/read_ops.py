@@ -44,8 +44,7 @@ def get(connection: sqlite3.Connection, ref: Ref) -> Resource:
 
 def tally(connection: sqlite3.Connection) -> dict[str, int]:
     """Returns the number of objects per kind, without reading any."""
-    found: list[tuple[str, int]] = connection.execute("SELECT kind, count(*) FROM objects GROUP BY kind").fetchall()
-    return dict(found)
+    return dict(connection.execute("SELECT kind, count(*) FROM objects GROUP BY kind").fetchall())
 
 
 def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int | None, after: str | None) -> Listing:
@@ -92,10 +91,8 @@ class SqlitePresent:
         return tuple(newest)
 
     def count(self, kind: str, model: Ref) -> int:
-        [(count,)] = self._connection.execute(
-            f"SELECT count(*) {_OF_MODEL}",
-            (kind, model.namespace, model.name),
-        ).fetchall()
+        values = (kind, model.namespace, model.name)
+        [(count,)] = self._connection.execute(f"SELECT count(*) {_OF_MODEL}", values).fetchall()
         return int(count)
 
 
@@ -188,7 +185,7 @@ def _events(connection: sqlite3.Connection, kind: str | None, after: int) -> Gen
 
 
 def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, before: bytes | None) -> Event:
-    return Event(type_, codec.decode(body), len(body), indexes.decode(before) if before is not None else None)
+    return Event(type_, codec.decode(body), len(body), indexes.decode_traits(before) if before is not None else None)
 
 
 def _select(

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 from mizzen.errors import Conflict, Forbidden
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import name_errors
@@ -46,9 +48,9 @@ class WriteOperations:
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
         event = self._write("ADDED", None, replace(new, meta=meta))
-        made = event.resource
-        recorded = revisions.record(self._connection, made, "created", by, now, before=None, after=made.spec)
-        return WriteResult(made, event, recorded=recorded)
+        created = event.resource
+        recorded = revisions.record(self._connection, created, "created", by, now, before=None, after=created.spec)
+        return WriteResult(created, event, recorded=recorded)
 
     def update(self, new: Resource, by: str, guard: Guard | None = None) -> WriteResult:
         old = self._current(new)
@@ -144,8 +146,8 @@ class WriteOperations:
         before, after = indexes.NOTHING if old is None else indexes.entries(old), indexes.entries(new)
         indexes.move(self._connection, key, before, indexes.NOTHING if type_ == "DELETED" else after)
         traits = None if old is None else indexes.selectors_before(before, after)
-        written = None if traits is None else indexes.encode(traits)
-        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, written))
+        seen = None if traits is None else msgspec.json.encode(traits)
+        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, seen))
         # Decode again instead of passing `new` on: the caller may change its own object later.
         return Event(type_, codec.decode(body), len(body), traits)
 
