@@ -15,7 +15,7 @@ import pytest
 
 from mizzen.blobs import backed_documents
 from mizzen.blobs.backed_store import BackedBlobs
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.open_store import open_store
 from mizzen.blobs.store import KeepsDocuments
@@ -48,11 +48,11 @@ def _backed(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def documents(world: World) -> Documents:
+def documents(world: World) -> FileDocuments:
     return world.blobs("disk").documents
 
 
-def test_what_is_put_is_had_again_and_listed_in_order(documents: Documents) -> None:
+def test_what_is_put_is_had_again_and_listed_in_order(documents: FileDocuments) -> None:
     assert documents.names() == documents.names("checkpoints/") == []
     for name in (
         "checkpoints/d/m/2/b.json",
@@ -70,7 +70,7 @@ def test_what_is_put_is_had_again_and_listed_in_order(documents: Documents) -> N
     assert documents.get("logs/u/w-0/0.json") == b"longer than it was before, and whole"
 
 
-def test_what_is_deleted_is_gone(documents: Documents, world: World) -> None:
+def test_what_is_deleted_is_gone(documents: FileDocuments, world: World) -> None:
     documents.put("a/b/c", b"1")
     assert documents.delete("a/b/c")
     assert not documents.delete("a/b/c")
@@ -87,7 +87,7 @@ def test_what_is_deleted_is_gone(documents: Documents, world: World) -> None:
 @pytest.mark.parametrize(
     "name", ["", "/a", "a/", "a//b", "../a", "a/./b", "a/..", "ä", "a b", "a\n", "x" * 900, "a\\b"]
 )
-def test_names_that_lead_elsewhere_are_refused(documents: Documents, name: str) -> None:
+def test_names_that_lead_elsewhere_are_refused(documents: FileDocuments, name: str) -> None:
     for call in (lambda: documents.put(name, b""), lambda: documents.get(name), lambda: documents.delete(name)):
         with pytest.raises(Invalid):
             call()
@@ -112,8 +112,8 @@ def test_one_is_made_once_however_many_try(world: World) -> None:
 
 def test_one_is_made_once_by_several_processes(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from mizzen.blobs.documents import Documents\n"
-        "made = Documents(Path(sys.argv[1]))\n"
+        "import sys; from pathlib import Path; from mizzen.blobs.documents import FileDocuments\n"
+        "made = FileDocuments(Path(sys.argv[1]))\n"
         "print(sum(made.put(f'a/{n}', sys.argv[2].encode(), new=True) for n in range(200)))"
     )
     running = [
@@ -161,7 +161,7 @@ def test_a_new_disk_sees_all_that_is_behind(backed: World) -> None:
 
 def test_what_was_here_before_the_store_gets_there(backed: World, tmp_path: Path) -> None:
     assert backed.behind is not None
-    Documents(tmp_path / "disk").put("logs/a", b"early")
+    FileDocuments(tmp_path / "disk").put("logs/a", b"early")
     documents = backed.blobs("disk").documents
     backed.behind.put_document("logs/b", b"only there", new=True)
     documents.settle()
@@ -262,7 +262,7 @@ def test_a_store_without_documents_leaves_them_here(tmp_path: Path) -> None:
 
 def test_a_store_that_cannot_be_opened_takes_no_documents(tmp_path: Path) -> None:
     blobs = BackedBlobs(tmp_path / "disk", open_store("nowhere:///x"))
-    with pytest.raises(Unavailable, match="no blob store 'nowhere'"):
+    with pytest.raises(Unavailable, match="'nowhere' is not the scheme"):
         blobs.documents.put("a", b"1")
     assert blobs.documents.names() == []
     assert blobs.documents.uri("a").startswith("file://")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, BadRequest, NotFound, Unavailable
-from mizzen.stores.records.protocol import AuditEntry, AuditQuery, KeptLimit, Principal, SealedSecret, Token
+from mizzen.stores.records.protocol import AuditEntry, AuditQuery, Principal, SealedSecret, StoredLimit, Token
 from tests.contract.stores import Home, Opener, every_store, model, on_every_store, opened
 
 NOON = datetime(2026, 5, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -52,8 +52,8 @@ async def test_principals_come_and_go(store: Home) -> None:
 async def test_limits_are_kept_and_go_with_whose_they_are(store: Home) -> None:
     people = store.identities
     await people.add_principal(ANN)
-    own = KeptLimit(Limit(subject="ann", per_second=0.5, burst=3, per_day=7, per_month=9), NOON, "admin")
-    team = KeptLimit(Limit(subject="group:team", per_day=1), NOON, "admin")
+    own = StoredLimit(Limit(subject="ann", per_second=0.5, burst=3, per_day=7, per_month=9), NOON, "admin")
+    team = StoredLimit(Limit(subject="group:team", per_day=1), NOON, "admin")
     for each in (team, own, own):
         before = people.generation()
         await people.set_limit(each)
@@ -299,7 +299,7 @@ def test_records_survive_a_restart_and_touch_no_resource(opener: Opener, tmp_pat
             await store.identities.add_token(token("t2", expires=NOON))
             await store.secrets.put(secret)
             await store.audit.record(entry())
-            await store.identities.set_limit(KeptLimit(Limit(subject="ann", per_day=1), NOON, "admin"))
+            await store.identities.set_limit(StoredLimit(Limit(subject="ann", per_day=1), NOON, "admin"))
             assert (await store.list("Model")).resource_version == "0"
             tokens, limits = await store.identities.tokens(), await store.identities.limits()
         async with opened(opener, tmp_path) as store:

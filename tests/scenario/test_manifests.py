@@ -136,7 +136,7 @@ def test_an_archive_is_fetched_verified_registered_and_switched_to(
 
 def test_what_is_not_what_it_should_be_is_never_served(control: httpx2.Client, site: Site) -> None:
     serve(control, "wrong", manifest=[site.entry(1, sha256sum="0" * 64)])
-    assert "it is not what it should be" in until(control, "wrong", "FetchFailed")
+    assert "has the sha256" in until(control, "wrong", "FetchFailed")
     assert control.get("/model/wrong/version/1").status_code == 404
 
 

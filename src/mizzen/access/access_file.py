@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from mizzen.access.limits import Limit
-from mizzen.access.policy import Actor, Binding, Verb
+from mizzen.access.policy import Actor, Binding
 
 FORMAT = 1
 
@@ -35,33 +35,6 @@ class TokenEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"TokenEntry({self.id!r} of {self.principal!r})"
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The stored form of a `policy.Binding`."""
-
-    name: str
-    namespace: str
-    subjects: tuple[str, ...]
-    verbs: tuple[Verb, ...]
-    model: str = ""
-    alias: str = ""
-
-    @classmethod
-    def of(cls, binding: Binding) -> Grant:
-        return cls(
-            name=binding.name,
-            namespace=binding.namespace,
-            subjects=tuple(sorted(binding.subjects)),
-            verbs=tuple(sorted(binding.verbs)),
-            model=binding.model,
-            alias=binding.alias,
-        )
-
-    @property
-    def binding(self) -> Binding:
-        subjects, verbs = frozenset(self.subjects), frozenset(self.verbs)
-        return Binding(self.name, self.namespace, subjects, verbs, self.model, self.alias)
-
-
 class Issuer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The issuer whose JWTs are accepted: the fields of `jwt.TrustedIssuer`, and its most recently fetched keys."""
 
@@ -81,18 +54,14 @@ class AccessFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     anonymous: bool = False
     """Whether callers without a token may read and predict."""
     passes: tuple[TokenEntry, ...] = ()
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[Binding, ...] = ()
     limits: tuple[Limit, ...] = ()
     """Rate limits and quotas of predictions."""
     issuer: Issuer | None = None
 
 
 _decode = msgspec.json.Decoder(AccessFile).decode
-_encode = msgspec.json.Encoder(order="deterministic").encode
-
-
-def encode(access: AccessFile) -> bytes:
-    return _encode(access)
+encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def decode(data: bytes) -> AccessFile:

@@ -6,6 +6,7 @@ One row per subject and day or month (`limits.period_name`). A count includes wh
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from mizzen.access import limits
@@ -53,11 +54,8 @@ def current_usage(path: Path, subject: str, wall: float) -> dict[str, int]:
     if not path.exists():
         return {}
     try:
-        connection = connect(path)
-        try:
-            found = {period: read_count(connection, subject, limits.period_name(period, wall)) for period in _PERIODS}
-        finally:
-            connection.close()
+        with closing(connect(path)) as connection:
+            used = {period: read_count(connection, subject, limits.period_name(period, wall)) for period in _PERIODS}
     except sqlite3.Error:
         return {}
-    return {period: number for period, number in found.items() if number}
+    return {period: number for period, number in used.items() if number}

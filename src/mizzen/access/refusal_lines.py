@@ -51,7 +51,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return msgspec.structs.replace(self, namespace="", name="", method="", path="", reason=category_of(self.reason))
 
 
-_decode = msgspec.json.Decoder(Refusal).decode
+parse_line = msgspec.json.Decoder(Refusal).decode
+"""Raises ValueError."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -65,11 +66,6 @@ _SPECIAL = re.compile("[';]")
 
 def encode_line(refusal: Refusal) -> bytes:
     return _encode(refusal) + b"\n"
-
-
-def parse_line(line: bytes) -> Refusal:
-    """Raises ValueError."""
-    return _decode(line)
 
 
 def gateway_of(file: str) -> str:

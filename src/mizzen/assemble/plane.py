@@ -28,7 +28,7 @@ from mizzen.assemble.sockets import inference_of, socket_of, until_stopped, url_
 from mizzen.assemble.traffic_barrier import TrafficBarrier
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.controllers import acceptance
 from mizzen.controllers.access_publisher import AccessPublisher, IssuerWithKeys
 from mizzen.controllers.events import EventRecorder
@@ -187,7 +187,7 @@ class _Plane:
                 capabilities=self._context.capabilities,
                 wait_for_traffic=TrafficBarrier(self._tables, self._traffic),
                 pages=pagination.Paginator.load_or_create(root / "page-key"),
-                limits=Limits(settings.max_upload_bytes, settings.max_unpacked_bytes),
+                limits=IngestLimits(settings.max_upload_bytes, settings.max_unpacked_bytes),
                 default_framework=settings.default_framework,
                 recorder=self._recorder,
                 quota_used=lambda subject: quota_usage.current_usage(root / quota_usage.FILE, subject, time.time()),

@@ -14,27 +14,27 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from mizzen.backups.manifest import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest
+from mizzen.backups.manifest import MANIFEST, MOST_MANIFEST, SEAL, Item, Manifest, damage_error
 from mizzen.blobs.fs.content import CHUNK
-from mizzen.errors import BadRequest, Conflict, NotFound
+from mizzen.errors import Conflict, NotFound
 
 _BLOCK: Final = 512
 _GZIP: Final = b"\x1f\x8b"
-_ANOTHER: Final = "take another backup: this one cannot be relied on"
 
-Told = Callable[[int], None]
-"""Called with the number of bytes processed."""
+ByteCounter = Callable[[int], None]
+"""Called with the number of bytes processed since the last call."""
 
 
-class Writer:
+class ArchiveWriter:
     """Writes one file after the other; `finish` adds the manifest. Never seeks, so the target may be a pipe."""
 
-    def __init__(self, file: BinaryIO, told: Told) -> None:
+    def __init__(self, file: BinaryIO, count: ByteCounter) -> None:
         self._file = file
-        self._told = told
+        self._count = count
         self.items: list[Item] = []
 
     def add(self, path: str, source: BinaryIO, size: int, mtime: float) -> Item:
@@ -45,7 +45,7 @@ class Writer:
         while left and (data := source.read(min(CHUNK, left))):
             hasher.update(data)
             self._file.write(data)
-            self._told(len(data))
+            self._count(len(data))
             left -= len(data)
         if left:
             raise Conflict(f"{path} became shorter while it was read", hint="try again")
@@ -55,7 +55,7 @@ class Writer:
         return item
 
     def finish(self, manifest: Manifest, mtime: float) -> None:
-        text = json.dumps(manifest.to_data(), indent=1).encode()
+        text = json.dumps(asdict(manifest), indent=1).encode()
         for name, data in ((MANIFEST, text), (SEAL, hashlib.sha256(text).hexdigest().encode() + b"\n")):
             self._file.write(_head(name, len(data), mtime))
             self._file.write(data)
@@ -72,7 +72,7 @@ def _head(path: str, size: int, mtime: float) -> bytes:
     return head.tobuf(tarfile.GNU_FORMAT)
 
 
-class Member:
+class ArchiveMember:
     """One file during a read; unread bytes are skipped."""
 
     def __init__(self, path: str, size: int, archive: _Stream) -> None:
@@ -99,30 +99,29 @@ class _Stream:
         self._name = name
 
     def take(self, size: int) -> bytes:
-        try:
-            data = self._file.read(size)
-        except (EOFError, OSError, zlib.error) as error:
-            raise BadRequest(f"{self._name} is damaged or was cut off: {error}", hint=_ANOTHER) from error
+        data = self._read(size)
         if len(data) < size:
-            raise BadRequest(f"{self._name} was cut off", hint=_ANOTHER)
+            raise damage_error(f"{self._name} was cut off")
         return data
 
     def take_nothing(self, size: int) -> None:
         """Reads the padding between the files and after them."""
         if any(self.take(size)):
-            raise BadRequest(f"{self._name} was altered between its files", hint=_ANOTHER)
+            raise damage_error(f"{self._name} was altered between its files")
 
     def end(self) -> None:
+        if self._read(1):
+            raise damage_error(f"{self._name} has data after its end")
+
+    def _read(self, size: int) -> bytes:
         try:
-            more = self._file.read(1)
+            return self._file.read(size)
         except (EOFError, OSError, zlib.error) as error:
-            raise BadRequest(f"{self._name} is damaged at its end: {error}", hint=_ANOTHER) from error
-        if more:
-            raise BadRequest(f"{self._name} goes on behind its end", hint=_ANOTHER)
+            raise damage_error(f"{self._name} is damaged or was cut off: {error}") from error
 
 
 @contextmanager
-def open_archive(file: Path) -> Iterator[Iterator[Member]]:
+def open_archive(file: Path) -> Iterator[Iterator[ArchiveMember]]:
     """Yields its files in order; read each before the next. Raises BadRequest if it is not such an archive."""
     try:
         raw = file.open("rb", buffering=0)
@@ -135,7 +134,7 @@ def open_archive(file: Path) -> Iterator[Iterator[Member]]:
             yield _members(_Stream(plain, str(file)), str(file))
 
 
-def _members(stream: _Stream, name: str) -> Iterator[Member]:
+def _members(stream: _Stream, name: str) -> Iterator[ArchiveMember]:
     while True:
         block = stream.take(_BLOCK)
         if block == bytes(_BLOCK):
@@ -145,12 +144,12 @@ def _members(stream: _Stream, name: str) -> Iterator[Member]:
         try:
             head = tarfile.TarInfo.frombuf(block, "utf-8", "strict")
         except (tarfile.HeaderError, UnicodeError, ValueError) as error:
-            raise BadRequest(f"{name} is no backup, or a damaged one: {error}", hint=_ANOTHER) from error
+            raise damage_error(f"{name} is not a backup, or is damaged: {error}") from error
         if head.type != tarfile.REGTYPE:
-            raise BadRequest(f"{name} holds {head.name[:200]!r}, which is no plain file", hint=_ANOTHER)
+            raise damage_error(f"{name} holds {head.name[:200]!r}, which is not a regular file")
         if head.size < 0 or _head(head.name, head.size, head.mtime) != block:
-            raise BadRequest(f"{name} was altered, or not made by Mizzen", hint=_ANOTHER)
-        member = Member(head.name, head.size, stream)
+            raise damage_error(f"{name} was altered, or Mizzen did not create it")
+        member = ArchiveMember(head.name, head.size, stream)
         yield member
         member.skip()
 
@@ -159,18 +158,18 @@ def manifest_of(parts: dict[str, bytes], name: str) -> Manifest:
     """Returns the manifest from the last two files of an archive."""
     text, seal = parts.get(MANIFEST), parts.get(SEAL, b"").strip().decode(errors="replace")
     if text is None or not seal:
-        raise BadRequest(f"{name} has no manifest: it is no backup, or was cut off", hint=_ANOTHER)
+        raise damage_error(f"{name} has no manifest: it is not a backup, or was cut off")
     if hashlib.sha256(text).hexdigest() != seal:
-        raise BadRequest(f"the manifest of {name} was altered", hint=_ANOTHER)
+        raise damage_error(f"the manifest of {name} was altered")
     try:
         data: Any = json.loads(text)
     except ValueError as error:
-        raise BadRequest(f"the manifest of {name} is no JSON", hint=_ANOTHER) from error
+        raise damage_error(f"the manifest of {name} is not valid JSON") from error
     return Manifest.from_data(data)
 
 
-def verify(file: Path, told: Told) -> Manifest:
-    """Reads and compares the whole archive. Raises BadRequest if any byte differs from what was written."""
+def verify(file: Path, count: ByteCounter) -> Manifest:
+    """Reads the whole archive and compares it with its manifest. Raises BadRequest if any byte differs."""
     found: list[Item] = []
     parts: dict[str, bytes] = {}
     with open_archive(file) as members:
@@ -181,17 +180,17 @@ def verify(file: Path, told: Told) -> Manifest:
             hasher = hashlib.sha256()
             for chunk in member.chunks():
                 hasher.update(chunk)
-                told(len(chunk))
+                count(len(chunk))
             found.append(Item(member.path, member.size, hasher.hexdigest()))
     manifest = manifest_of(parts, str(file))
     expected = [item for item in manifest.items if not (manifest.beside and item.blob)]
     if found != expected:
         differing = sorted({item.path for item in set(found) ^ set(expected)}) or ["the order of its files"]
-        raise BadRequest(f"{file} was altered: {', '.join(differing[:3])}", hint=_ANOTHER)
+        raise damage_error(f"{file} was altered: {', '.join(differing[:3])}")
     return manifest
 
 
-def _small(member: Member, file: Path) -> bytes:
+def _small(member: ArchiveMember, file: Path) -> bytes:
     if member.size > MOST_MANIFEST:
-        raise BadRequest(f"{file}: {member.path} is too large to be one of ours", hint=_ANOTHER)
+        raise damage_error(f"{file}: {member.path} is too large for a backup of Mizzen")
     return b"".join(member.chunks())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, Protocol, cast
 
 from mizzen import __version__
 from mizzen.backups import snapshot, temp_files
-from mizzen.backups.archive import Writer
+from mizzen.backups.archive import ArchiveWriter
 from mizzen.backups.documents import write_documents
 from mizzen.backups.manifest import (
     DATABASE,
@@ -38,10 +38,9 @@ from mizzen.blobs.fs import content
 from mizzen.errors import Conflict, Forbidden, NotFound
 
 PACKED: Final = (".gz", ".tgz")
-_NO_LONGER: Final = "try again; files of a running plane come and go"
 
 
-class Progress(Protocol):
+class BackupProgress(Protocol):
     def step(self, what: str, total: int) -> None:
         """Starts a step; `total` is its number of bytes or pages."""
 
@@ -62,7 +61,7 @@ class BackupRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class BackupResult:
     manifest: Manifest
     size: int
     """Bytes written."""
@@ -72,30 +71,31 @@ class Made:
     """Files named by settings, or among the certificates, whose names a backup cannot hold."""
 
 
-def to_file(wanted: BackupRequest, target: Path, progress: Progress) -> Made:
+def to_file(request: BackupRequest, target: Path, progress: BackupProgress) -> BackupResult:
     """Creates or replaces `target` atomically. Raises Conflict while another process writes it."""
-    _check_target(wanted.data_dir, target)
+    _check_target(request.data_dir, target)
     with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
             # A low level: models hardly compress, and a database compresses well at any level.
-            packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=wanted.taken.timestamp()))
-            made = _make(wanted, cast(BinaryIO, packed), scratch, progress)
+            packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=request.taken.timestamp()))
+            result = _write_backup(request, cast(BinaryIO, packed), scratch, progress)
         else:
-            made = _make(wanted, file, scratch, progress)
-    return made
+            result = _write_backup(request, file, scratch, progress)
+    return result
 
 
-def to_stream(wanted: BackupRequest, stream: BinaryIO, progress: Progress) -> Made:
+def to_stream(request: BackupRequest, stream: BinaryIO, progress: BackupProgress) -> BackupResult:
     with tempfile.TemporaryDirectory(prefix="mizzen-backup-") as scratch:
-        return _make(wanted, stream, Path(scratch) / DATABASE, progress)
+        return _write_backup(request, stream, Path(scratch) / DATABASE, progress)
 
 
 def _check_target(data_dir: Path, target: Path) -> None:
     if target.exists() and not target.is_file():
-        raise Conflict(f"{target} is no plain file, and would be replaced", hint="'-' writes to stdout, for pipes")
+        raise Conflict(f"{target} is not a regular file", hint="'-' writes to stdout, for pipes")
     if target.resolve().is_relative_to(data_dir.resolve()):
         raise Conflict(
-            f"{target} is in the data dir that the backup is of", hint="name another place: what takes one takes both"
+            f"{target} is inside the data dir",
+            hint="choose a place outside of it",
         )
 
 
@@ -104,70 +104,69 @@ def check_owner(data_dir: Path) -> None:
     try:
         owner = data_dir.stat().st_uid
     except FileNotFoundError as error:
-        raise NotFound(f"no folder {data_dir}", hint="--data-dir names another") from error
+        raise NotFound(f"no folder {data_dir}", hint="name another one with --data-dir") from error
     if owner != os.geteuid():
-        raise Forbidden(f"{data_dir} is another user's", hint="take the backup as the user whose plane it is")
+        raise Forbidden(f"{data_dir} belongs to another user", hint="take the backup as the user that runs the plane")
 
 
-def _make(wanted: BackupRequest, file: BinaryIO, scratch: Path, progress: Progress) -> Made:
-    check_owner(wanted.data_dir)
-    blobs = FileBlobs(wanted.data_dir / "blobs")
-    store, learnt = wanted.data_dir / DATABASE, wanted.data_dir / LEARNT
+def _write_backup(request: BackupRequest, file: BinaryIO, scratch: Path, progress: BackupProgress) -> BackupResult:
+    check_owner(request.data_dir)
+    blobs = FileBlobs(request.data_dir / "blobs")
+    store, learnt = request.data_dir / DATABASE, request.data_dir / LEARNT
     if not store.is_file():
-        raise NotFound(f"{wanted.data_dir} holds no plane", hint="--data-dir names another folder")
+        raise NotFound(f"{request.data_dir} holds no plane", hint="name another folder with --data-dir")
     with blobs.pin(), temp_files.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
-        seen = _Pages(progress, store.stat().st_size)
-        moment = snapshot.copy_store(store, scratch, seen.report)
+        moment = snapshot.copy_store(store, scratch, _count_pages(progress, store.stat().st_size))
         documents = stack.enter_context(tempfile.TemporaryFile(dir=scratch.parent))
         named = moment.digests | write_documents(blobs.documents, documents)
-        present, absent = _found(blobs, named)
+        present, absent = _find_blobs(blobs, named)
         total = scratch.stat().st_size + sum(path.stat().st_size for path in present.values())
         total += documents.tell() + (learnt.stat().st_size if learnt.is_file() else 0)
         progress.step("files", total)
-        writer = Writer(file, progress.more)
-        files, left_out = _files(wanted)
-        _add(writer, DATABASE, scratch, wanted.taken)
+        writer = ArchiveWriter(file, progress.more)
+        files, left_out = _list_files(request)
+        _add(writer, DATABASE, scratch, request.taken)
         if learnt.is_file():
             os.truncate(scratch, 0)
-            snapshot.copy_selection_state(learnt, scratch, lambda _done, _total: None)
-            _add(writer, LEARNT, scratch, wanted.taken)
+            snapshot.copy_selection_state(learnt, scratch)
+            _add(writer, LEARNT, scratch, request.taken)
         if size := documents.tell():
             documents.seek(0)
-            writer.add(DOCUMENTS, documents, size, wanted.taken.timestamp())
+            writer.add(DOCUMENTS, documents, size, request.taken.timestamp())
         for name, path in files:
-            _add(writer, name, path, wanted.taken)
+            _add(writer, name, path, request.taken)
         beside: list[Item] = []
         damaged = []
         for digest, path in sorted(present.items()):
             if content.digest_of(path) != digest:
                 damaged.append(digest)
-            elif wanted.shelf is None:
-                _add(writer, blob_path(digest), path, wanted.taken)
+            elif request.shelf is None:
+                _add(writer, blob_path(digest), path, request.taken)
             else:
-                beside.append(_copy_blob(wanted.shelf, digest, path))
+                beside.append(_copy_blob(request.shelf, digest, path))
                 progress.more(beside[-1].size)
         manifest = Manifest(
             mizzen=__version__,
             schema=moment.schema,
-            taken=wanted.taken.isoformat(timespec="seconds"),
+            taken=request.taken.isoformat(timespec="seconds"),
             resource_version=moment.resource_version,
-            keys=wanted.keys,
-            beside=wanted.shelf is not None,
+            keys=request.keys,
+            beside=request.shelf is not None,
             items=(*writer.items, *beside),
             absent=(*absent, *damaged),
         )
         check_paths([item.path for item in manifest.items])  # fail now rather than at the restore
-        writer.finish(manifest, wanted.taken.timestamp())
-        return Made(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
+        writer.finish(manifest, request.taken.timestamp())
+        return BackupResult(manifest, sum(item.size for item in writer.items), tuple(damaged), left_out)
 
 
-def _files(wanted: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
+def _list_files(request: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ...]]:
     """Returns files by name, and the names of those that a backup cannot hold."""
-    root = wanted.data_dir
-    names = [*OTHERS, *wanted.also]
-    if wanted.keys:
-        names += [*KEYS, *wanted.also_keys]
+    root = request.data_dir
+    names = [*OTHERS, *request.also]
+    if request.keys:
+        names += [*KEYS, *request.also_keys]
         if (root / TLS).is_dir():
             names += sorted(f"{TLS}/{path.name}" for path in (root / TLS).iterdir() if not path.name.startswith("."))
     there = [name for name in dict.fromkeys(map(os.path.normpath, names)) if (root / name).is_file()]
@@ -176,7 +175,7 @@ def _files(wanted: BackupRequest) -> tuple[list[tuple[str, Path]], tuple[str, ..
     )
 
 
-def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
+def _find_blobs(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], list[str]]:
     present, absent = {}, []
     for digest in sorted(digests):
         try:
@@ -186,12 +185,12 @@ def _found(blobs: FileBlobs, digests: Iterable[str]) -> tuple[dict[str, Path], l
     return present, absent
 
 
-def _add(writer: Writer, name: str, path: Path, taken: datetime) -> Item:
+def _add(writer: ArchiveWriter, name: str, path: Path, taken: datetime) -> Item:
     try:
         with path.open("rb") as source:
             return writer.add(name, source, os.fstat(source.fileno()).st_size, taken.timestamp())
     except FileNotFoundError as error:
-        raise Conflict(f"{path} is gone", hint=_NO_LONGER) from error
+        raise Conflict(f"{path} is gone", hint="try again: a running plane deletes some of its files") from error
 
 
 def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
@@ -208,15 +207,14 @@ def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:
     return Item(blob_path(digest), size, content.hex_of(digest))
 
 
-class _Pages:
-    """Reports progress in database pages as bytes."""
+def _count_pages(progress: BackupProgress, size: int) -> Callable[[int, int], None]:
+    """Returns a function that reports copied pages of a database of `size` bytes as bytes."""
+    reported = 0
 
-    def __init__(self, progress: Progress, size: int) -> None:
-        self._progress = progress
-        self._size = size
-        self._done = 0
+    def report(done: int, total: int) -> None:
+        nonlocal reported
+        copied = size * done // max(total, 1)
+        progress.more(copied - reported)
+        reported = copied
 
-    def report(self, done: int, total: int) -> None:
-        bytes_ = self._size * done // max(total, 1)
-        self._progress.more(bytes_ - self._done)
-        self._done = bytes_
+    return report

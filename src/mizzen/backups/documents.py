@@ -10,30 +10,31 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
+from mizzen.backups.manifest import damage_error
 from mizzen.blobs import digest_references
-from mizzen.blobs.documents import Documents
-from mizzen.errors import BadRequest, Invalid, NotFound
+from mizzen.blobs.documents import FileDocuments
+from mizzen.errors import Invalid, NotFound
 
 
-def write_documents(documents: Documents, file: BinaryIO) -> frozenset[str]:
+def write_documents(documents: FileDocuments, file: BinaryIO) -> frozenset[str]:
     """Writes all documents. Returns the digests that they reference."""
-    found: set[str] = set()
+    digests: set[str] = set()
     for name in documents.names():
         try:
             data = documents.get(name)
         except NotFound:  # deleted meanwhile
             continue
-        found.update(digest_references.digests_in(data))
+        digests.update(digest_references.digests_in(data))
         file.write(json.dumps({"name": name, "data": data.decode(errors="replace")}).encode() + b"\n")
-    return frozenset(found)
+    return frozenset(digests)
 
 
-def spread(lines: Iterable[bytes], blobs: Path) -> None:
-    """Restores each document below this folder. Raises BadRequest."""
-    documents = Documents(blobs)
+def restore_documents(lines: Iterable[bytes], blobs: Path) -> None:
+    """Writes each document below this folder. Raises BadRequest."""
+    documents = FileDocuments(blobs)
     for line in lines:
         try:
-            found = json.loads(line)
-            documents.put(found["name"], found["data"].encode())
+            document = json.loads(line)
+            documents.put(document["name"], document["data"].encode())
         except (ValueError, TypeError, KeyError, AttributeError, Invalid) as error:
-            raise BadRequest(f"a document in the backup makes no sense: {error}", hint="take another backup") from error
+            raise damage_error(f"a document in the backup is not valid: {error}") from error

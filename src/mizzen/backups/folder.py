@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.backups import archive, temp_files
-from mizzen.backups.create import BackupRequest, Made, Progress, check_owner, to_file
+from mizzen.backups.create import BackupProgress, BackupRequest, BackupResult, check_owner, to_file
 from mizzen.backups.manifest import DATABASE, MANIFEST, SEAL, WHOSE, Manifest, digest_of_path
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.errors import BadRequest, Conflict, NotFound
@@ -29,12 +29,14 @@ _MARK: Final = re.compile(r"[0-9a-f]{8}")
 _OWNED: Final = re.compile(r"mizzen-[0-9]{8}T[0-9]{6}Z(?:-([0-9a-f]{8}))?\.tar")
 
 
-def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | None = None) -> tuple[Path, Made]:
+def add(
+    request: BackupRequest, folder: Path, progress: BackupProgress, *, keep: int | None = None
+) -> tuple[Path, BackupResult]:
     """Adds a backup and returns it. Then removes all but this plane's newest `keep`, and blobs only they needed."""
     if (folder / DATABASE).exists():
         # A backup must not mix its blobs with those of the plane.
-        raise Conflict(f"{folder} is a data dir", hint="name a folder for backups, elsewhere")
-    check_owner(wanted.data_dir)
+        raise Conflict(f"{folder} is a data dir", hint="name another folder for the backups")
+    check_owner(request.data_dir)
     with temp_files.disk_faults():
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         blobs = FileBlobs(folder / "blobs")
@@ -42,14 +44,14 @@ def add(wanted: BackupRequest, folder: Path, progress: Progress, *, keep: int | 
         blobs.root.chmod(0o700)
     temp_files.remove_left(folder, _PREFIX)
     blobs.sweep_unpinned()
-    plane = _plane(wanted.data_dir)
-    target = folder / f"{_PREFIX}{wanted.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
+    plane = _plane(request.data_dir)
+    target = folder / f"{_PREFIX}{request.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
     # Pinned: another backup must not remove blobs that this one relies on.
     with blobs.pin():
-        made = to_file(replace(wanted, shelf=blobs), target, progress)
+        result = to_file(replace(request, shelf=blobs), target, progress)
     if keep is not None:
         _remove_old(folder, blobs, plane, keep)
-    return target, made
+    return target, result
 
 
 def _plane(data_dir: Path) -> str:
@@ -76,7 +78,7 @@ def newest(folder: Path) -> Path:
     """Returns the newest backup. Raises NotFound, or Conflict if backups of several planes make it ambiguous."""
     found = backups(folder)
     if not found:
-        raise NotFound(f"no backup in {folder}", hint=f"mizzen backup {folder}")
+        raise NotFound(f"no backup in {folder}", hint=f"create one with: mizzen backup {folder}")
     last = {_whose(file): file for file in found}
     if len(last) > 1:
         names = ", ".join(sorted(file.name for file in last.values()))

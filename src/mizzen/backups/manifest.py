@@ -7,10 +7,10 @@ records of which replica answered a request, event files of training), and incom
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from mizzen.blobs.fs.content import digest_name, hex_of
+from mizzen.blobs.fs.content import blob_key, digest_name
 from mizzen.errors import BadRequest
 from mizzen.selection import state_db
 
@@ -37,14 +37,12 @@ MOST_MANIFEST: Final = 256 << 20
 _BLOB = re.compile(r"blobs/sha256/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _FIXED = frozenset({DATABASE, LEARNT, DOCUMENTS, *KEYS, *OTHERS})
-_FOLDERS = frozenset(
-    {
-        "blobs", "demo", "envs", "events", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "training",
-        "uploads", "usage", "work",
-    }
-)  # fmt: skip
+_FOLDERS = frozenset({
+    "blobs", "demo", "envs", "events", "incoming", "logs", "records", "refusals", "run", "runtime", TLS, "training",
+    "uploads", "usage", "work",
+})  # fmt: skip
 """Of a data dir."""
-_MADE_ANEW = frozenset({"ports.json", "table.json", "access.json", MANIFEST})
+_RECREATED = frozenset({"ports.json", "table.json", "access.json", MANIFEST})
 _NAMED = (".json", ".jwks", ".pem", ".key", ".crt", ".cer")
 _MOST_PATH = 99
 """Maximum characters of a path in a plain tar header."""
@@ -84,9 +82,6 @@ class Manifest:
     def size(self) -> int:
         return sum(item.size for item in self.items)
 
-    def to_data(self) -> dict[str, Any]:
-        return asdict(self)
-
     @classmethod
     def from_data(cls, data: Any) -> Self:
         """Parses a manifest. Raises BadRequest if it is not a valid one."""
@@ -94,23 +89,27 @@ class Manifest:
             form = data["format"]
             if form > FORMAT:
                 raise BadRequest(
-                    f"this backup was made by Mizzen {data.get('mizzen')}, in a form that this version does not know",
+                    f"this backup has a newer format, of Mizzen {data.get('mizzen')}",
                     hint="restore it with that version, or a newer one",
                 )
             items = tuple(Item(str(each["path"]), int(each["size"]), str(each["sha256"])) for each in data["items"])
-            made = cls(**{**data, "items": items, "absent": tuple(data["absent"])})
+            manifest = cls(**{**data, "items": items, "absent": tuple(data["absent"])})
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BadRequest(f"its manifest makes no sense: {error!r}", hint="take another backup") from error
+            raise damage_error(f"the manifest is not valid: {error!r}") from error
         check_paths([item.path for item in items])
         for item in items:
             if item.blob and digest_of_path(item.path) != digest_name(item.sha256):
-                raise BadRequest(f"{item.path} is to hold something else than its name", hint="take another backup")
-        return made
+                raise damage_error(f"the manifest gives {item.path} a digest that is not in its name")
+        return manifest
+
+
+def damage_error(message: str) -> BadRequest:
+    """Returns the error for a backup that cannot be used."""
+    return BadRequest(message, hint="take another backup: this one is not reliable")
 
 
 def blob_path(digest: str) -> str:
-    hex_ = hex_of(digest)
-    return f"blobs/sha256/{hex_[:2]}/{hex_}"
+    return f"blobs/{blob_key(digest)}"
 
 
 def digest_of_path(path: str) -> str | None:
@@ -123,9 +122,9 @@ def check_paths(paths: list[str]) -> None:
     """Raises BadRequest unless each path is unique, known, and inside the data dir."""
     for path in paths:
         if not is_known(path):
-            raise BadRequest(f"it holds {path[:200]!r}, which no backup of ours does", hint="take another backup")
+            raise damage_error(f"the backup holds {path[:200]!r}, which Mizzen does not back up")
     if len(set(paths)) != len(paths):
-        raise BadRequest("it holds a file twice, which no backup of ours does", hint="take another backup")
+        raise damage_error("the backup holds a file twice")
 
 
 def is_known(path: str) -> bool:
@@ -139,5 +138,5 @@ def is_known(path: str) -> bool:
 def may_be_named_in_settings(path: str) -> bool:
     """Whether a setting may name this file, such as an issuer's keys. It may be in a folder unknown to the plane."""
     first, *_ = parts = path.split("/")
-    own = path.endswith(_NAMED) and path not in _MADE_ANEW and (len(parts) == 1 or first not in _FOLDERS)
+    own = path.endswith(_NAMED) and path not in _RECREATED and (len(parts) == 1 or first not in _FOLDERS)
     return own and len(path) <= _MOST_PATH and all(_NAME.fullmatch(part) for part in parts)

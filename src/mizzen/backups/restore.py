@@ -5,31 +5,44 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import Final
 
 from mizzen.backups import archive, snapshot, temp_files
-from mizzen.backups.create import Progress
-from mizzen.backups.documents import spread
-from mizzen.backups.manifest import DATABASE, DOCUMENTS, LEARNT, MANIFEST, SEAL, Item, Manifest, digest_of_path
+from mizzen.backups.create import BackupProgress
+from mizzen.backups.documents import restore_documents
+from mizzen.backups.manifest import (
+    DATABASE,
+    DOCUMENTS,
+    LEARNT,
+    MANIFEST,
+    SEAL,
+    Item,
+    Manifest,
+    damage_error,
+    digest_of_path,
+)
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.errors import BadRequest, Conflict, Forbidden, NotFound
 from mizzen.stores.sqlite import schema
 
+_AGAIN: Final = "try again when no other process writes to the backup"
 
-def verify(file: Path, progress: Progress) -> Manifest:
+
+def verify(file: Path, progress: BackupProgress) -> Manifest:
     """Verifies the whole backup, with the blobs next to it. Raises BadRequest if anything differs."""
     progress.step("checking", file.stat().st_size if file.is_file() else 0)
     manifest = archive.verify(file, progress.more)
     if manifest.schema > schema.SCHEMA:
         raise BadRequest(
-            f"{file} is of Mizzen {manifest.mizzen} (schema {manifest.schema}; this one knows {schema.SCHEMA})",
+            f"Mizzen {manifest.mizzen} wrote {file} (schema {manifest.schema}; this version supports {schema.SCHEMA})",
             hint="restore it with that version, or a newer one",
         )
     if all(item.path != DATABASE for item in manifest.items):
-        raise BadRequest(f"{file} holds no database", hint="take another backup")
+        raise damage_error(f"{file} holds no database")
     if manifest.beside:
         beside = [item for item in manifest.items if item.blob]
         progress.step("checking files", sum(item.size for item in beside))
@@ -39,7 +52,7 @@ def verify(file: Path, progress: Progress) -> Manifest:
     return manifest
 
 
-def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
+def restore(file: Path, data_dir: Path, progress: BackupProgress) -> Manifest:
     """Restores to `data_dir`, which must be absent or empty. Raises Conflict, BadRequest; a failure leaves nothing."""
     _check_empty(data_dir)
     manifest = verify(file, progress)
@@ -52,28 +65,30 @@ def restore(file: Path, data_dir: Path, progress: Progress) -> Manifest:
                     continue
                 item = expected.get(member.path)
                 if item is None:  # the file was replaced since it was verified
-                    raise BadRequest(f"{file} is being changed", hint="try again when nobody writes to it")
+                    raise BadRequest(f"{file} changed while it was read", hint=_AGAIN)
                 _write(draft, item, member.chunks(), progress)
         if manifest.beside:
             for item in manifest.items:
                 if item.blob:
                     with _blob(file, item).open("rb") as source:
-                        _write(draft, item, _chunks(source), progress)
+                        _write(draft, item, iter(partial(source.read, content.CHUNK), b""), progress)
         snapshot.admit(draft / DATABASE)
         if LEARNT in expected:
-            snapshot.admit_learnt(draft / LEARNT)
+            snapshot.admit_selection_state(draft / LEARNT)
         if DOCUMENTS in expected:
             with (draft / DOCUMENTS).open("rb") as lines:
-                spread(lines, draft / "blobs")
+                restore_documents(lines, draft / "blobs")
             (draft / DOCUMENTS).unlink()
-        _sync_all(draft)
+        # Folders only: the content of files is already synced.
+        for place, _, _ in os.walk(draft):
+            sync_folder(Path(place))
         _check_empty(data_dir)
         draft.rename(data_dir)
         sync_folder(data_dir.parent)
     return manifest
 
 
-def _write(root: Path, item: Item, chunks: Iterator[bytes], progress: Progress) -> None:
+def _write(root: Path, item: Item, chunks: Iterator[bytes], progress: BackupProgress) -> None:
     place = root / item.path
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     hasher = hashlib.sha256()
@@ -85,12 +100,7 @@ def _write(root: Path, item: Item, chunks: Iterator[bytes], progress: Progress) 
             progress.more(len(chunk))
         os.fsync(file.fileno())
     if hasher.hexdigest() != item.sha256 or place.stat().st_size != item.size:
-        raise BadRequest(f"{item.path} is being changed", hint="try again when nobody writes to the backup")
-
-
-def _chunks(source: BinaryIO) -> Iterator[bytes]:
-    while data := source.read(content.CHUNK):
-        yield data
+        raise BadRequest(f"{item.path} changed while it was read", hint=_AGAIN)
 
 
 def _blob(file: Path, item: Item) -> Path:
@@ -103,33 +113,25 @@ def _check_beside(file: Path, item: Item) -> None:
     try:
         path = _blob(file, item)
     except NotFound as error:
-        raise BadRequest(
-            f"{file.parent / item.path} is gone, which the backup needs", hint="take another one"
-        ) from error
+        raise damage_error(f"{file.parent / item.path}, a part of the backup, is gone") from error
     if content.digest_of(path) != content.digest_name(item.sha256):
-        raise BadRequest(f"{path} was altered", hint="take another backup; remove this file first")
+        raise BadRequest(f"{path} was altered", hint="remove this file, then take another backup")
 
 
 def _check_empty(data_dir: Path) -> None:
     if data_dir.is_symlink() or (data_dir.exists() and not data_dir.is_dir()):
-        raise Conflict(f"{data_dir} is no folder", hint="name a new folder with --data-dir")
+        raise Conflict(f"{data_dir} is not a folder", hint="name a new folder with --data-dir")
     if not data_dir.exists():
         return
     if os.path.ismount(data_dir):
         raise Conflict(
-            f"{data_dir} is a disk of its own, which no folder takes the place of",
+            f"{data_dir} is a mount point, which a restored folder cannot replace",
             hint=f"name a folder on it: --data-dir {data_dir / 'data'}",
         )
     if data_dir.stat().st_uid != os.geteuid():
-        raise Forbidden(f"{data_dir} is another user's", hint="restore it as the user whose plane it will be")
+        raise Forbidden(f"{data_dir} belongs to another user", hint="restore it as the user that will run the plane")
     if any(data_dir.iterdir()):
         raise Conflict(
             f"{data_dir} is not empty",
-            hint="nothing is restored over what is there: move it away, or name a new folder",
+            hint="move its content away, or name a new folder: a restore overwrites nothing",
         )
-
-
-def _sync_all(root: Path) -> None:
-    """Syncs all folders, so that file names survive a power loss; file contents are already synced."""
-    for folder, _, _ in os.walk(root):
-        sync_folder(Path(folder))

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from mizzen.backups.manifest import damage_error
 from mizzen.blobs import digest_references
-from mizzen.errors import BadRequest, NotFound, Unavailable
+from mizzen.errors import BadRequest, Unavailable
 from mizzen.selection import state_db
 from mizzen.stores.sqlite import codec, read_ops, schema
 
@@ -26,36 +27,34 @@ GAP: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class DatabaseCopy:
     schema: int
     resource_version: int
     digests: frozenset[str]
     """Digests of all files that its objects reference."""
 
 
-def copy_store(store: Path, to: Path, told: Callable[[int, int], None]) -> Snapshot:
-    """Creates `to`. Calls `told(done, total)` with pages copied. Raises NotFound or Unavailable."""
-    if not store.is_file():
-        raise NotFound(f"{store.parent} holds no plane", hint="--data-dir names another folder")
+def copy_store(store: Path, to: Path, report: Callable[[int, int], None]) -> DatabaseCopy:
+    """Creates `to`. Calls `report(done, total)` with pages copied. Raises BadRequest or Unavailable."""
     with _explain_errors(store, to), closing(schema.open_reader(store)) as source:
         # One read transaction from here on: it does not see later writes, and blocks no writer.
         source.execute("BEGIN")
         found, _ = read_ops.position(source)
-        _copy_pages(source, to, told)
+        _copy_pages(source, to, report)
     with _explain_errors(to), closing(sqlite3.connect(to)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
         rv, _ = read_ops.position(copy)
         assert rv == found, "a snapshot is of one moment"
-        return Snapshot(int(version), rv, frozenset(_digests_in(copy)))
+        return DatabaseCopy(int(version), rv, frozenset(_digests_in(copy)))
 
 
-def copy_selection_state(learnt: Path, to: Path, told: Callable[[int, int], None]) -> None:
+def copy_selection_state(learnt: Path, to: Path) -> None:
     """Copies bandit state to `to`, with all feedback acknowledged before. Raises BadRequest or Unavailable."""
-    hint = "move it away with the plane stopped: its bandits begin anew, and all else can be backed up"
-    with _explain_errors(learnt, to, damaged=hint), closing(schema.open_reader(learnt)) as source:
+    hint = "stop the plane and move it away: the bandits start over, and backups work again"
+    with _explain_errors(learnt, to, advice=hint), closing(schema.open_reader(learnt)) as source:
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the first read fixes the moment
-        _copy_pages(source, to, told)
+        _copy_pages(source, to, lambda _done, _total: None)
 
 
 def admit(store: Path) -> None:
@@ -64,45 +63,44 @@ def admit(store: Path) -> None:
     Watchers of the original plane may know of changes after the backup. Their positions are invalid here: they must
     list again, and never mistake a new change for one they have seen. Raises BadRequest or Unavailable.
     """
-    with _explain_errors(store), closing(sqlite3.connect(store, isolation_level=None)) as copy:
-        [(version,)] = copy.execute("PRAGMA user_version").fetchall()
-        if version > schema.SCHEMA:
-            raise BadRequest(
-                f"the backup is of a newer Mizzen (schema {version}; this one knows {schema.SCHEMA})",
-                hint="restore it with the newer version",
-            )
-        _check_pages(copy, "the database")
+    with _open_checked(store, schema.SCHEMA, "the database") as copy:
         copy.execute("BEGIN")
         copy.execute("UPDATE state SET rv = rv + ?, horizon = rv + ?", (GAP, GAP))
         copy.execute("DELETE FROM events")
         copy.execute("COMMIT")
 
 
-def admit_learnt(learnt: Path) -> None:
+def admit_selection_state(learnt: Path) -> None:
     """Raises BadRequest if gateways could not use it."""
-    with _explain_errors(learnt), closing(sqlite3.connect(learnt, isolation_level=None)) as copy:
+    with _open_checked(learnt, state_db.SCHEMA, "the bandit state"):
+        pass
+
+
+@contextmanager
+def _open_checked(path: Path, newest: int, what: str) -> Iterator[sqlite3.Connection]:
+    """Opens a restored database. Raises BadRequest if it is damaged, or its schema is newer than `newest`."""
+    with _explain_errors(path), closing(sqlite3.connect(path, isolation_level=None)) as copy:
         [(version,)] = copy.execute("PRAGMA user_version").fetchall()
-        if version > state_db.SCHEMA:
+        if version > newest:
             raise BadRequest(
-                f"what bandits know is of a newer Mizzen (schema {version}; this one knows {state_db.SCHEMA})",
+                f"a newer Mizzen wrote {what} in the backup (schema {version}; this version supports {newest})",
                 hint="restore it with the newer version",
             )
-        _check_pages(copy, "what bandits know")
+        [(result,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
+        if result != "ok":
+            raise damage_error(f"{what} in the backup is damaged: {result}")
+        yield copy
 
 
-def _copy_pages(source: sqlite3.Connection, to: Path, told: Callable[[int, int], None]) -> None:
+def _copy_pages(source: sqlite3.Connection, to: Path, report: Callable[[int, int], None]) -> None:
     """Copies the pages of a source with an open read transaction, and ends that transaction."""
     with closing(sqlite3.connect(to)) as target:
-        source.backup(target, pages=_PAGES, progress=lambda _status, left, total: told(total - left, total), sleep=0.01)
+        source.backup(
+            target, pages=_PAGES, progress=lambda _status, left, total: report(total - left, total), sleep=0.01
+        )
         # In one file: a copy with a separate log could lose it.
         target.execute("PRAGMA journal_mode = DELETE")
     source.execute("ROLLBACK")
-
-
-def _check_pages(copy: sqlite3.Connection, what: str) -> None:
-    [(said,)] = copy.execute("PRAGMA quick_check(1)").fetchall()
-    if said != "ok":
-        raise BadRequest(f"{what} in the backup is damaged: {said}", hint="take another backup")
 
 
 def _digests_in(copy: sqlite3.Connection) -> Iterator[str]:
@@ -113,16 +111,16 @@ def _digests_in(copy: sqlite3.Connection) -> Iterator[str]:
 
 
 @contextmanager
-def _explain_errors(store: Path, to: Path | None = None, *, damaged: str = "take another backup") -> Iterator[None]:
-    """`to`: the file being written, if it is another one. `damaged`: what to do if `store` is damaged."""
+def _explain_errors(store: Path, to: Path | None = None, *, advice: str = "take another backup") -> Iterator[None]:
+    """`to`: the file being written, if it is another one. `advice`: what to do if `store` is damaged."""
     try:
         yield
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
             folder = (to or store).parent
             raise Unavailable(
-                f"{folder} has no room for the database", hint="make room on its disk, or name another folder"
+                f"{folder} has no room for the database", hint="free space on its disk, or name another folder"
             ) from error
-        raise Unavailable(f"{store} cannot be read: {error}", hint="look for a full disk, or a damaged file") from error
+        raise Unavailable(f"{store} cannot be read: {error}", hint="check for a full disk or a damaged file") from error
     except sqlite3.Error as error:
-        raise BadRequest(f"{store} is damaged: {error}", hint=damaged) from error
+        raise BadRequest(f"{store} is damaged: {error}", hint=advice) from error

@@ -29,7 +29,7 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     with open(handle, "wb", buffering=content.CHUNK) as file:
         if not _try_lock(handle, draft):
-            raise Conflict(f"another backup to {target} is being taken", hint="wait for it")
+            raise Conflict(f"another backup to {target} is in progress", hint="wait until it has finished")
         try:
             file.truncate(0)
             scratch.unlink(missing_ok=True)
@@ -49,7 +49,7 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
 @contextmanager
 def of_folder(data_dir: Path) -> Iterator[Path]:
-    """Yields a private folder next to the data dir. Removes what is left of it at the end."""
+    """Yields a private folder next to the data dir. Removes it at the end, unless it was renamed."""
     name = re.compile(rf"\.{re.escape(data_dir.name)}\.[0-9a-f]{{8}}\.part")
     draft = data_dir.with_name(f".{data_dir.name}.{secrets.token_hex(4)}.part")
     try:
@@ -67,7 +67,7 @@ def of_folder(data_dir: Path) -> Iterator[Path]:
             shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         raise Unavailable(
-            f"{data_dir} cannot be made: {error}", hint="look for a full disk, or another folder"
+            f"{data_dir} cannot be created: {error}", hint="free space on the disk, or name another folder"
         ) from error
 
 
@@ -84,10 +84,10 @@ def disk_faults() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError as error:
-        raise MizzenError("nobody reads the backup any more", hint="see what it was piped to") from error
+        raise MizzenError("the reader of the backup closed the pipe", hint="check the command that reads it") from error
     except OSError as error:
         raise Unavailable(
-            f"the backup cannot be written: {error}", hint="look for a full disk, or another folder"
+            f"the backup cannot be written: {error}", hint="free space on the disk, or name another folder"
         ) from error
 
 

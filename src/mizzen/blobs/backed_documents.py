@@ -15,17 +15,16 @@ import fcntl
 import logging
 import os
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
 
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs.fsync import make_folder
-from mizzen.blobs.ingest.spool import disk_faults
-from mizzen.blobs.store import KeepsDocuments, unavailable
-from mizzen.errors import Invalid, NotFound, Unavailable
+from mizzen.blobs.ingest.spool import disk_faults, hold_lock
+from mizzen.blobs.store import KeepsDocuments, explain_failures
+from mizzen.errors import NotFound, Unavailable
 
 AGAIN: Final = 10.0
 """Seconds before retrying a backing store that did not respond."""
@@ -34,7 +33,7 @@ _AT_ONCE = 8
 log = logging.getLogger(__name__)
 
 
-class BackedDocuments(Documents):
+class BackedDocuments(FileDocuments):
     """Documents with a backing store. Let only one writer replace a given document.
 
     With concurrent writers, the last one may differ between the disk and the backing store. A `put` that raises
@@ -47,18 +46,18 @@ class BackedDocuments(Documents):
         self._mark = root / "named.behind"
         self._lock = root / "named.lock"
         self._all_here = False
-        self._asked = -AGAIN
+        self._tried_at = -AGAIN
 
     def put(self, name: str, data: bytes, *, new: bool = False) -> bool:
         place = self._place(name)
         with self._turn(fcntl.LOCK_SH):
             if new and place.is_file():
                 return False
-            with _answering("keep a document"):
-                made = self._behind.put_document(name, data, new=new)
-            if made:
+            with explain_failures("store a document"):
+                stored = self._behind.put_document(name, data, new=new)
+            if stored:
                 return super().put(name, data)
-        self._bring(name)
+        self._fetch_locked(name)
         return False
 
     def get(self, name: str) -> bytes:
@@ -67,7 +66,7 @@ class BackedDocuments(Documents):
             return super().get(name)
         except NotFound:
             if not self._complete():
-                self._bring(name)
+                self._fetch_locked(name)
         return super().get(name)
 
     def names(self, prefix: str = "") -> list[str]:
@@ -77,13 +76,13 @@ class BackedDocuments(Documents):
     def delete(self, name: str) -> bool:
         self._place(name)
         with self._turn(fcntl.LOCK_SH):
-            with _answering("delete a document"):
+            with explain_failures("delete a document"):
                 self._behind.delete_document(name)
             return super().delete(name)
 
     def settle(self) -> None:
         with self._turn(fcntl.LOCK_EX):
-            with _answering("list its documents"):
+            with explain_failures("list its documents"):
                 behind = frozenset(self._behind.document_names())
             here = frozenset(super().names())
             with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -101,21 +100,21 @@ class BackedDocuments(Documents):
         """Whether all documents of the backing store are here. If not, tries now and then to copy them."""
         if not self._all_here:
             self._all_here = self._mark.is_file() and self._mark.read_text() == self._behind.document_uri("")
-        if not self._all_here and time.monotonic() - self._asked >= AGAIN:
-            self._asked = time.monotonic()
+        if not self._all_here and time.monotonic() - self._tried_at >= AGAIN:
+            self._tried_at = time.monotonic()
             try:
                 self.settle()
             except Unavailable as error:
-                self._asked = time.monotonic()
-                log.warning("documents that only the blob store has are not seen: %s; trying again", error.message)
+                self._tried_at = time.monotonic()
+                log.warning("documents that only the blob store has are not visible: %s; trying again", error.message)
         return self._all_here
 
-    def _bring(self, name: str) -> None:
+    def _fetch_locked(self, name: str) -> None:
         with self._turn(fcntl.LOCK_EX):
             self._fetch(name)
 
     def _fetch(self, name: str) -> None:
-        with _answering("give a document"):
+        with explain_failures("return a document"):
             try:
                 data = self._behind.get_document(name)
             except KeyError:  # deleted meanwhile
@@ -123,26 +122,10 @@ class BackedDocuments(Documents):
         super().put(name, data, new=True)
 
     def _send(self, name: str) -> None:
-        with _answering("keep a document"):
+        with explain_failures("store a document"):
             self._behind.put_document(name, super().get(name), new=False)
 
-    @contextmanager
-    def _turn(self, how: int) -> Iterator[None]:
+    def _turn(self, how: int) -> AbstractContextManager[None]:
         with disk_faults():
             make_folder(self._root)
-            handle = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, how)
-            yield
-        finally:
-            os.close(handle)
-
-
-@contextmanager
-def _answering(doing: str) -> Iterator[None]:
-    try:
-        yield
-    except Invalid:
-        raise
-    except Exception as error:
-        raise unavailable(doing, error) from error
+        return hold_lock(self._lock, how, os.O_RDWR | os.O_CREAT)

@@ -7,15 +7,16 @@ unavailable store delays only the latter.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
 from mizzen.blobs.backed_documents import BackedDocuments
 from mizzen.blobs.disk_room import Room
-from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.file_store import BlobDescriptor, FileBlobs
 from mizzen.blobs.fs import content
-from mizzen.blobs.store import BlobStore, KeepsDocuments, Stored, unavailable
+from mizzen.blobs.store import BlobStore, KeepsDocuments, Stored, explain_failures, unavailable
 from mizzen.errors import NotFound, Unavailable
 
 
@@ -47,40 +48,30 @@ class BackedBlobs(FileBlobs):
         return frozenset(missing)
 
     def list_behind(self) -> Iterator[Stored]:
-        try:
+        with explain_failures("list its files"):
             for one in self._behind.stored():
                 # A plug-in store may omit the time zone; assume UTC, the most likely one.
                 yield one if one.touched.tzinfo is not None else replace(one, touched=one.touched.replace(tzinfo=UTC))
-        except Exception as error:
-            raise unavailable("list its files", error) from error
 
     def remove_behind(self, digest: str) -> bool:
         place = self._place(digest)
         if place.is_file():
             return False
-        try:
+        with explain_failures("delete a file"):
             self._behind.delete(digest)
             if place.is_file():  # put and acknowledged meanwhile: its copy may be the one just deleted
                 self._behind.put(digest, place)
                 return False
-        except Exception as error:
-            raise unavailable("delete a file", error) from error
         return True
 
     def put_behind(self, digest: str) -> None:
-        try:
+        with explain_failures("store a file"), suppress(FileNotFoundError):  # collected meanwhile
             self._behind.put(digest, self._place(digest))
-        except FileNotFoundError:  # collected meanwhile
-            return
-        except Exception as error:
-            raise unavailable("keep a file", error) from error
 
-    def _move_into_place(self, file: Path, blob: Blob) -> Path:
+    def _move_into_place(self, file: Path, blob: BlobDescriptor) -> Path:
         folder = super()._move_into_place(file, blob)
-        try:
+        with explain_failures("store a file"):
             self._behind.put(blob.digest, self._place(blob.digest))
-        except Exception as error:
-            raise unavailable("keep a file", error) from error
         return folder
 
     def _fetch(self, digest: str) -> Path:
@@ -92,9 +83,9 @@ class BackedBlobs(FileBlobs):
             except KeyError:
                 raise NotFound(f"no blob {digest}") from None
             except Exception as error:
-                raise unavailable("give a file", error) from error
+                raise unavailable("return a file", error) from error
             if content.digest_of(spool.path) != digest:
-                raise Unavailable(f"the blob store gives something else as {digest}", hint="restore it from a backup")
-            folder = super()._move_into_place(spool.path, Blob(digest, spool.path.stat().st_size))
+                raise Unavailable(f"the blob store has other content for {digest}", hint="restore it from a backup")
+            folder = super()._move_into_place(spool.path, BlobDescriptor(digest, spool.path.stat().st_size))
         del folder
         return super().path(digest)

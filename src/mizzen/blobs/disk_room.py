@@ -19,8 +19,7 @@ from pathlib import Path
 
 from mizzen.errors import NoRoom
 
-_FREE = "delete versions that nobody needs, or anything else on that disk; it goes on by itself when there is room"
-
+_FREE = "delete unused versions, or other files on that disk; the plane continues by itself when there is room"
 
 _freeing: ContextVar[bool] = ContextVar("freeing", default=False)
 
@@ -63,32 +62,26 @@ class Room:
 
     def for_files(self, size: int = 0) -> None:
         """Raises NoRoom if files of this size would leave less than `low`."""
-        if self.low and (left := self.free(self.folder)) - size < self.low:
-            more = f" for {size:,} bytes more" if size else ""
-            raise NoRoom(
-                f"the disk has no room{more}: {left:,} bytes are free, and {self.low:,} are kept (disk_low_bytes)",
-                hint=_FREE,
-            )
+        more = f" for {size:,} bytes more" if size else ""
+        self._keep_free(self.low, "disk_low_bytes", size, f"the disk has no room{more}")
 
     def for_copies(self, size: int) -> None:
         """Raises NoRoom if so many bytes would leave less than `critical`.
 
         For copies of stored files that serving needs: a rollback works even when no new version is accepted.
         """
-        if self.critical and (left := self.free(self.folder)) - size < self.critical:
-            raise NoRoom(
-                f"the disk has no room for a copy of {size:,} bytes: {left:,} bytes are free, and {self.critical:,} "
-                "are kept (disk_critical_bytes)",
-                hint=_FREE,
-            )
+        self._keep_free(
+            self.critical, "disk_critical_bytes", size, f"the disk has no room for a copy of {size:,} bytes"
+        )
 
     def for_writes(self) -> None:
         """Raises NoRoom if nothing may be added to the store, except within `freeing`."""
-        if self.critical and not _freeing.get() and (left := self.free(self.folder)) < self.critical:
-            raise NoRoom(
-                f"the disk is full: {left:,} bytes are free, and {self.critical:,} are kept (disk_critical_bytes)",
-                hint=_FREE,
-            )
+        if not _freeing.get():
+            self._keep_free(self.critical, "disk_critical_bytes", 0, "the disk is full")
+
+    def _keep_free(self, least: int, setting: str, size: int, problem: str) -> None:
+        if least and (left := self.free(self.folder)) - size < least:
+            raise NoRoom(f"{problem}: {left:,} bytes are free, and {least:,} are kept ({setting})", hint=_FREE)
 
     def describe(self) -> str:
         """Returns a readable description of the free space."""
@@ -97,6 +90,6 @@ class Room:
             case Level.ENOUGH:
                 return f"{left:,} bytes are free"
             case Level.LOW:
-                return f"{left:,} bytes are free: no files are taken until there are {self.low:,}; {_FREE}"
+                return f"{left:,} bytes are free: no files are accepted until {self.low:,} are free; {_FREE}"
             case Level.CRITICAL:
-                return f"{left:,} bytes are free: nothing is added until there are {self.critical:,}; {_FREE}"
+                return f"{left:,} bytes are free: nothing is added until {self.critical:,} are free; {_FREE}"

@@ -25,7 +25,7 @@ _MOST_NAME: Final = 800
 """Maximum length in characters. Backing stores allow about a thousand, including the folder."""
 
 
-class Documents:
+class FileDocuments:
     def __init__(self, root: Path) -> None:
         """`root`: the folder of the blobs."""
         self._root = root
@@ -39,10 +39,10 @@ class Documents:
         """
         place = self._place(name)
         with disk_faults(), _draft(self._root / "incoming", data) as draft:
-            made = _move_into_place(draft, place, new=new)
+            stored = _move_into_place(draft, place, new=new)
             # Also if it already existed: its creator may not have synced yet.
             _sync_folder(place.parent)
-        return made
+        return stored
 
     def get(self, name: str) -> bytes:
         """Raises NotFound or Invalid."""
@@ -101,8 +101,8 @@ def check_name(name: str) -> str:
     """Raises Invalid unless it can be the name of a document."""
     parts = name.split("/")
     if len(name) > _MOST_NAME or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
-        said = f"{name[:100]!r} is not made of letters, digits, '.', '_' and '-' between slashes"
-        raise Invalid.of("the name of a document", (Fault("", said),))
+        message = f"{name[:100]!r} is not made of letters, digits, '.', '_' and '-' between slashes"
+        raise Invalid.of("the name of a document", (Fault("", message),))
     return name
 
 

@@ -20,7 +20,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,13 +30,13 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
 from mizzen.blobs.disk_room import Room
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs import content, folders
 from mizzen.blobs.fs.cancellable_thread import CancellableReader
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.blobs.fs.folders import HasContent
 from mizzen.blobs.fs.fsync import make_folder, sync_folder
-from mizzen.blobs.ingest.spool import Spool, disk_faults, remove_left
+from mizzen.blobs.ingest.spool import Spool, disk_faults, hold_lock, remove_left
 from mizzen.blobs.store import Stored
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
@@ -45,7 +45,7 @@ PIN = ".pinned"
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class BlobDescriptor:
     digest: str
     """sha256:<hex>"""
     size: int
@@ -66,27 +66,27 @@ class FileBlobs:
         self.root = root.absolute()  # absolute, like the paths of incoming files
         self.room = room
         self._objects: LocalStore | None = None
-        self.documents = Documents(self.root)
+        self.documents = FileDocuments(self.root)
 
-    def put_file(self, source: Path) -> Blob:
+    def put_file(self, source: Path) -> BlobDescriptor:
         """Stores a file, durably when this returns. Existing content is kept, or replaced if it is damaged.
 
         Raises NotFound, Conflict if the file is written to meanwhile, and Unavailable for a full disk.
         """
         return _put_file(source, self.put)
 
-    def put_bytes(self, data: bytes) -> Blob:
+    def put_bytes(self, data: bytes) -> BlobDescriptor:
         """Like `put_file`."""
         return self.put(io.BytesIO(data))
 
-    def put(self, source: Readable) -> Blob:
+    def put(self, source: ByteReader) -> BlobDescriptor:
         """Like `put_file`, for any readable source of any length; reads in chunks."""
         with self.spool() as spool:
             spool.fill(source)
-            return self.keep(spool.path, Blob(spool.digest, spool.size))
+            return self.keep(spool.path, BlobDescriptor(spool.digest, spool.size))
 
     @contextmanager
-    def batch(self, stop: threading.Event | None = None) -> Iterator[Callable[[Readable], Blob]]:
+    def batch(self, stop: threading.Event | None = None) -> Iterator[Callable[[ByteReader], BlobDescriptor]]:
         """`put` for many files: durable when the batch ends, and equal content is stored once.
 
         Raises Unavailable once `stop` is set.
@@ -94,18 +94,18 @@ class FileBlobs:
         seen: set[str] = set()
         folders_: set[Path] = set()
 
-        def put(source: Readable) -> Blob:
+        def put(source: ByteReader) -> BlobDescriptor:
             source = source if stop is None else CancellableReader(source, stop)
             start = source.read(content.CHUNK) or b""
             more = source.read(content.CHUNK) or b"" if start else b""
             # Small files are often equal: detect that before writing a file.
             if not more and (digest := content.digest_name(hashlib.sha256(start).hexdigest())) in seen:
-                return Blob(digest, len(start))
+                return BlobDescriptor(digest, len(start))
             with self.spool() as spool:
                 spool.write(start)
                 spool.write(more)
                 spool.fill(source)
-                blob = Blob(spool.digest, spool.size)
+                blob = BlobDescriptor(spool.digest, spool.size)
                 if blob.digest not in seen:
                     folders_.add(self._move_into_place(spool.path, blob))
                     seen.add(blob.digest)
@@ -120,7 +120,7 @@ class FileBlobs:
         """Returns a temporary file, for callers that must check all content before it is kept."""
         return Spool(self.root / "incoming", most, self.room)
 
-    def keep(self, file: Path, blob: Blob) -> Blob:
+    def keep(self, file: Path, blob: BlobDescriptor) -> BlobDescriptor:
         """Moves a file from below `root` to its place, durably. The caller guarantees its digest."""
         folder = self._move_into_place(file, blob)
         with disk_faults():
@@ -134,9 +134,9 @@ class FileBlobs:
             raise NotFound(f"no blob {digest}")
         return place
 
-    def head(self, digest: str) -> Blob:
+    def head(self, digest: str) -> BlobDescriptor:
         """Raises NotFound."""
-        return Blob(digest, self.path(digest).stat().st_size)
+        return BlobDescriptor(digest, self.path(digest).stat().st_size)
 
     def uri(self, digest: str) -> str:
         """Returns the address of the content for display, whether or not it exists."""
@@ -189,7 +189,7 @@ class FileBlobs:
 
     def remove(self, digest: str, untouched_since: datetime) -> bool:
         """Deletes a blob, unless it was touched after that time or the folder is pinned."""
-        key = self._key(digest)
+        key = content.blob_key(digest)
         with self._turn(fcntl.LOCK_EX), _store_faults():
             if self._is_pinned():
                 return False
@@ -250,7 +250,7 @@ class FileBlobs:
             if not self._is_pinned():
                 self.sweep()
 
-    def _move_into_place(self, file: Path, blob: Blob) -> Path:
+    def _move_into_place(self, file: Path, blob: BlobDescriptor) -> Path:
         """Moves a file to its place. Returns the folder to sync before acknowledging it."""
         with disk_faults():
             os.chmod(file, 0o444)
@@ -261,8 +261,8 @@ class FileBlobs:
         # Also if it already existed: the process that renamed it may not have synced yet.
         return self._place(blob.digest).parent
 
-    def _publish(self, file: Path, blob: Blob) -> None:
-        place, key = self._place(blob.digest), self._key(blob.digest)
+    def _publish(self, file: Path, blob: BlobDescriptor) -> None:
+        place, key = self._place(blob.digest), content.blob_key(blob.digest)
         new = file.relative_to(self.root).as_posix()
         with self._turn(fcntl.LOCK_SH), _store_faults():
             make_folder(place.parent)
@@ -274,16 +274,10 @@ class FileBlobs:
                     if not _touch_if_same(place, blob):
                         obstore.rename(self._store(), new, key, overwrite=True)
 
-    @contextmanager
-    def _turn(self, how: int) -> Iterator[None]:
+    def _turn(self, how: int) -> AbstractContextManager[None]:
         """Holds the folder's lock: shared to add and touch, exclusive to delete."""
         with disk_faults():
-            handle = os.open(make_folder(self.root), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, how)
-            yield
-        finally:
-            os.close(handle)
+            return hold_lock(make_folder(self.root), how, os.O_RDONLY | os.O_DIRECTORY)
 
     def _store(self) -> LocalStore:
         if self._objects is None:
@@ -291,23 +285,19 @@ class FileBlobs:
         return self._objects
 
     def _place(self, digest: str) -> Path:
-        return self.root / self._key(digest)
-
-    def _key(self, digest: str) -> str:
-        hex_ = content.hex_of(digest)
-        return f"sha256/{hex_[:2]}/{hex_}"
+        return self.root / content.blob_key(digest)
 
 
-def _put_file(source: Path, put: Callable[[Readable], Blob]) -> Blob:
+def _put_file(source: Path, put: Callable[[ByteReader], BlobDescriptor]) -> BlobDescriptor:
     with _open_regular(source) as file:
         before = _look(file)
         blob = put(file)
         if _look(file) != before:
-            raise Conflict(f"{source} changed while it was read", hint="try again when nobody writes to it")
+            raise Conflict(f"{source} changed while it was read", hint="try again when no process writes to it")
     return blob
 
 
-def _touch_if_same(place: Path, blob: Blob) -> bool:
+def _touch_if_same(place: Path, blob: BlobDescriptor) -> bool:
     """Touches the file and returns True if it has exactly this content."""
     if not (place.is_file() and place.stat().st_size == blob.size and content.digest_of(place) == blob.digest):
         return False
@@ -320,8 +310,8 @@ def _store_faults() -> Iterator[None]:
     try:
         yield
     except BaseError as error:
-        said = str(error).partition("\n")[0]
-        raise Unavailable(f"cannot store a file: {said}", hint="look for a full disk") from error
+        message = str(error).partition("\n")[0]
+        raise Unavailable(f"cannot store a file: {message}", hint="check for a full disk") from error
 
 
 def _open_regular(source: Path) -> io.FileIO:

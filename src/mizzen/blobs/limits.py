@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.errors import TooLarge
 
 FREE = 64 << 20
@@ -12,7 +12,7 @@ FREE = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class IngestLimits:
     upload_bytes: int = 16 << 30
     """Bytes of one body, download or file."""
     unpacked_bytes: int = 32 << 30
@@ -30,7 +30,7 @@ class Limits:
 class Meter:
     """Counts the bytes unpacked from an input of `packed` bytes."""
 
-    def __init__(self, limits: Limits, packed: int) -> None:
+    def __init__(self, limits: IngestLimits, packed: int) -> None:
         self._limits = limits
         self._packed = packed
         self.total = 0
@@ -40,13 +40,12 @@ class Meter:
         self.total += size
         if self.total > self._limits.unpacked_bytes:
             raise TooLarge(
-                f"with '{_printable(name)}' the files are larger than {self._limits.unpacked_bytes:,} bytes",
-                hint="leave out what the model does not need, or raise the setting max_unpacked_bytes",
+                f"with '{printable(name)}', the files exceed {self._limits.unpacked_bytes:,} bytes",
+                hint="leave out files that the model does not need, or raise the setting max_unpacked_bytes",
             )
         if self.total > FREE and self.total > self._limits.ratio * self._packed:
             raise TooLarge(
-                f"at '{_printable(name)}' the archive has unpacked to more than {self._limits.ratio} times its size: "
-                "that is taken for a bomb",
+                f"at '{printable(name)}', the archive exceeds {self._limits.ratio} times its packed size, like a bomb",
                 hint="send it as an uncompressed tar",
             )
 
@@ -54,7 +53,7 @@ class Meter:
 class Metered:
     """A reader that counts its bytes."""
 
-    def __init__(self, content: Readable, meter: Meter, name: str) -> None:
+    def __init__(self, content: ByteReader, meter: Meter, name: str) -> None:
         self._content = content
         self._meter = meter
         self._name = name
@@ -65,6 +64,7 @@ class Metered:
         return data
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """Returns the name in a form that is safe for a message."""
-    return "".join(char if char.isprintable() else "?" for char in name[:200])
+    text = "".join(char if char.isprintable() else "?" for char in name[:200])
+    return text if len(name) <= 200 else f"{text}…"

@@ -52,8 +52,8 @@ def look(file: Path, name: str) -> Look | None:
         head = stream.read(_HEAD)
     if not head:
         return _by_suffix(suffix)
-    said = _look_into_zip(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
-    return said or _match_plugin(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
+    recognized = _look_into_zip(file, head) or _xgboost(head) or _lightgbm(head) or _onnx(head, suffix)
+    return recognized or _match_plugin(head) or _pickle(file, head, suffix) or _by_suffix(suffix)
 
 
 def find_marker_files(files: Iterable[str]) -> dict[str, str]:
@@ -191,7 +191,7 @@ def _of_modules(modules: list[str]) -> Look:
     if "__main__" in tops:
         return Look(
             None,
-            "a pickle that needs what the script defined that wrote it (__main__): define that in a module, import it "
+            "a pickle that needs definitions of the script that wrote it (__main__): move them to a module, import it "
             "in the script, and deploy the new file in a folder together with the module",
         )
     if first == "cloudpickle":

@@ -7,20 +7,19 @@ and so on). Objects appear atomically: large files are sent as multipart uploads
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
 
 import obstore
-from obstore.exceptions import AlreadyExistsError
-from obstore.store import LocalStore, from_url
+from obstore.exceptions import AlreadyExistsError, BaseError, UnknownConfigurationKeyError
+from obstore.store import LocalStore, S3Store, from_url
 
 from mizzen.blobs.documents import FOLDER
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs import content
-from mizzen.blobs.object_store_credentials import PATIENCE, Credentials
+from mizzen.blobs.object_store_credentials import PATIENCE, PREFIXES, Credentials, refuse_variables, s3_options
 from mizzen.blobs.store import Stored
 from mizzen.errors import NotFound, Unavailable
 
@@ -29,8 +28,6 @@ PIECE: Final = 8 << 20
 _PIECES_AT_ONCE: Final = 4
 _MOST_PIECES: Final = 9000
 """S3 allows 10,000."""
-AROUND: Final = ("AWS_", "GOOGLE_", "AZURE_")
-"""Prefixes of environment variables with object store credentials."""
 
 
 class ObjectBlobs:
@@ -55,32 +52,25 @@ class ObjectBlobs:
             self._files.put_file(file)  # obstore does not sync to disk
             return
         piece = max(PIECE, file.stat().st_size // _MOST_PIECES + 1)
-        obstore.put(self._store, _key(digest), file, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE)
+        obstore.put(self._store, content.blob_key(digest), file, chunk_size=piece, max_concurrency=_PIECES_AT_ONCE)
 
     def get(self, digest: str, target: Path) -> None:
         try:
             # Not HEAD: it does not distinguish a missing object from a missing bucket.
-            found = obstore.get(self._store, _key(digest))
+            found = obstore.get(self._store, content.blob_key(digest))
             size = found.meta["size"]
             with target.open("wb") as file:
                 if size <= PIECE:
                     file.write(found.bytes())
                     return
-                for chunk in pieces(self._store, _key(digest), 0, size):
+                for chunk in pieces(self._store, content.blob_key(digest), 0, size):
                     file.write(chunk)
         except FileNotFoundError as error:
             raise _missing(digest, error) from None
 
-    def has(self, digest: str) -> bool:
-        try:
-            obstore.head(self._store, _key(digest))
-        except FileNotFoundError:
-            return False
-        return True
-
     def delete(self, digest: str) -> None:
         try:
-            obstore.delete(self._store, _key(digest))
+            obstore.delete(self._store, content.blob_key(digest))
         except FileNotFoundError:
             return
 
@@ -92,7 +82,7 @@ class ObjectBlobs:
                     yield Stored(digest, item["size"], item["last_modified"])
 
     def uri(self, digest: str) -> str:
-        return f"{self._url}/{_key(digest)}"
+        return f"{self._url}/{content.blob_key(digest)}"
 
     def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
         if self._files is not None:
@@ -134,22 +124,41 @@ class ObjectBlobs:
 
 
 def open_object_store(
-    url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None, **options: Any
+    url: str, credentials: Credentials | None = None, environ: Mapping[str, str] | None = None, **config: Any
 ) -> Any:
-    """Returns an obstore store for this address, without any request yet. `options`: further obstore options."""
-    given = credentials or Credentials()
-    if given.endpoint:  # obstore would prefer this variable to its arguments
-        environ = {**(os.environ if environ is None else environ), "AWS_ENDPOINT_URL_S3": given.endpoint}
-    with _variables(environ):
-        endpoint = given.endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
-        client = {**PATIENCE["client_options"], "allow_http": endpoint.startswith("http://")}
-        told: Any = {
-            **(given.config() if url.startswith("s3:") else {}),
-            **options,
-            "client_options": client,
-            "retry_config": PATIENCE["retry_config"],
-        }
-        return from_url(url, **told)
+    """Returns an obstore store for this address, without any request yet. `config`: further obstore configuration.
+
+    Raises ValueError if `environ` cannot replace all variables of this process.
+    """
+    variables = os.environ if environ is None else environ
+    complete = (credentials or Credentials()).with_defaults(Credentials.from_env(variables))
+    client = {**PATIENCE["client_options"], "allow_http": complete.endpoint.startswith("http://")}
+    common: Any = {"client_options": client, "retry_config": PATIENCE["retry_config"]}
+    if url.startswith("s3:"):
+        # Not `from_url`, which does not know the option `aws_endpoint_url_s3`.
+        parts = urlsplit(url)
+        prefix = unquote(parts.path).strip("/") or None
+        return S3Store(parts.netloc, prefix=prefix, **common, **s3_options(complete, variables, config))
+    common["config"] = config if environ is None else config | _read_config(url, environ)
+    return from_url(url, **common)
+
+
+def _read_config(url: str, environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the configuration that these variables hold for this address. Raises ValueError like `s3_options`."""
+    names = {name for name in {*os.environ, *environ} if name.startswith(PREFIXES) and _is_option(url, name)}
+    refuse_variables(names - environ.keys())
+    return {name.lower(): environ[name] for name in names}
+
+
+def _is_option(url: str, name: str) -> bool:
+    """Whether obstore reads this variable for this address."""
+    try:
+        from_url(url, **cast(Any, {"config": {name.lower(): ""}}))
+    except UnknownConfigurationKeyError:
+        return False
+    except (BaseError, ValueError):  # it is known, and empty is not a valid value
+        return True
+    return True
 
 
 def pieces(store: Any, path: str, start: int, size: int, e_tag: str | None = None) -> Iterator[bytes]:
@@ -167,33 +176,8 @@ def pieces(store: Any, path: str, start: int, size: int, e_tag: str | None = Non
         yield data
 
 
-_turn = threading.Lock()
-
-
-@contextmanager
-def _variables(environ: Mapping[str, str] | None) -> Iterator[None]:
-    """Replaces credential variables: obstore reads the environment, where a runner has those of its model code."""
-    if environ is None:
-        yield
-        return
-    with _turn:
-        before = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(AROUND)}
-        os.environ.update({name: value for name, value in environ.items() if name.startswith(AROUND)})
-        try:
-            yield
-        finally:
-            for name in [name for name in os.environ if name.startswith(AROUND)]:
-                del os.environ[name]
-            os.environ.update(before)
-
-
 def _missing(name: str, error: Exception) -> KeyError:
     """Returns KeyError. Raises Unavailable if the bucket itself is missing: then its content is unknown."""
     if "NoSuchBucket" in str(error):
-        raise Unavailable("the blob store has no such bucket", hint="make it, or see the setting blob_store") from None
+        raise Unavailable("the blob store has no such bucket", hint="create it, or check blob_store") from None
     return KeyError(name)
-
-
-def _key(digest: str) -> str:
-    hex_ = content.hex_of(digest)
-    return f"sha256/{hex_[:2]}/{hex_}"

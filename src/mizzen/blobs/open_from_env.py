@@ -8,14 +8,11 @@ from typing import Final
 
 from mizzen.blobs.disk_room import Room
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.blobs.object_store_credentials import Credentials
+from mizzen.blobs.object_store_credentials import PREFIXES, Credentials
 
 URL: Final = "MIZZEN_BLOB_STORE"
 """Prefix of all these variables. User code in the process must not see them."""
-_ENDPOINT: Final = f"{URL}_ENDPOINT"
-_REGION: Final = f"{URL}_REGION"
-_ACCESS_KEY_ID: Final = f"{URL}_ACCESS_KEY_ID"
-_SECRET_ACCESS_KEY: Final = f"{URL}_SECRET_ACCESS_KEY"
+_OWN: Final = {f"{URL}_{name.upper()}": name for name in Credentials.__slots__}
 _AROUND: Final = f"{URL}_AROUND_"
 """Prefix for the plane's own credential variables."""
 
@@ -24,18 +21,9 @@ def variables(url: str, credentials: Credentials | None, environ: Mapping[str, s
     """Returns the variables for a child process; `environ` is the plane's. Some are secret. Empty without a store."""
     if not url:
         return {}
-    from mizzen.blobs.object_store import AROUND
-
-    given = credentials or Credentials()
-    said = {
-        URL: url,
-        _ENDPOINT: given.endpoint,
-        _REGION: given.region,
-        _ACCESS_KEY_ID: given.access_key_id,
-        _SECRET_ACCESS_KEY: given.secret_access_key,
-    }
-    around = {f"{_AROUND}{name}": value for name, value in environ.items() if name.startswith(AROUND)}
-    return {name: value for name, value in said.items() if value} | around
+    own = {variable: getattr(credentials, name, "") for variable, name in _OWN.items()}
+    around = {f"{_AROUND}{name}": value for name, value in environ.items() if name.startswith(PREFIXES)}
+    return {URL: url} | {name: value for name, value in own.items() if value} | around
 
 
 def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = None) -> FileBlobs:
@@ -51,15 +39,8 @@ def blobs_of(data_dir: Path, environ: Mapping[str, str], room: Room | None = Non
 
 def credentials_of(environ: Mapping[str, str]) -> Credentials:
     """Returns the credentials of the plane's store, also the default for other buckets."""
-    around = _around(environ)
-    return Credentials(
-        endpoint=environ.get(_ENDPOINT, "")
-        or around.get("AWS_ENDPOINT_URL_S3", "")
-        or around.get("AWS_ENDPOINT_URL", ""),
-        region=environ.get(_REGION, "") or around.get("AWS_REGION", "") or around.get("AWS_DEFAULT_REGION", ""),
-        access_key_id=environ.get(_ACCESS_KEY_ID, "") or around.get("AWS_ACCESS_KEY_ID", ""),
-        secret_access_key=environ.get(_SECRET_ACCESS_KEY, "") or around.get("AWS_SECRET_ACCESS_KEY", ""),
-    )
+    own = Credentials(**{name: environ.get(variable, "") for variable, name in _OWN.items()})
+    return own.with_defaults(Credentials.from_env(_around(environ)))
 
 
 def _around(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,13 +7,12 @@ Object stores are built in (`object_store.py`). Others come as plug-ins, through
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import NoReturn
 from urllib.parse import urlsplit
 
 from mizzen.blobs.object_store_credentials import Credentials
-from mizzen.blobs.store import BlobStore, Stored, explain_error
+from mizzen.blobs.store import BlobStore, explain_error
 from mizzen.errors import Unavailable
 
 BUILT_IN = ("s3", "gs", "az", "file")
@@ -38,50 +37,28 @@ def open_store(url: str, credentials: Credentials | None = None, environ: Mappin
         entry = plugins.entry(plugins.BLOBS, scheme)
         if entry is None:
             known = ", ".join([*BUILT_IN, *(one.name for one in plugins.entries(plugins.BLOBS))])
-            return _Missing(f"no blob store '{scheme}' is installed; there are {known}")
+            return _UnavailableStore(f"'{scheme}' is not the scheme of an installed blob store; expected {known}")
         store: BlobStore = entry.load()(url)
     except Exception as error:  # noqa: BLE001 - a plug-in may raise anything, and must not end the plane
-        return _Missing(f"the blob store '{scheme}' cannot be opened: {explain_error(error)}")
+        return _UnavailableStore(f"the blob store '{scheme}' cannot be opened: {explain_error(error)}")
     return store
 
 
-class _Missing:
-    def __init__(self, why: str) -> None:
-        log.error("%s; the plane stores nothing new until this is fixed", why)
-        self._why = why
+class _UnavailableStore:
+    """Stands in for a store that cannot be opened."""
 
-    def put(self, digest: str, file: Path) -> None:
-        self._refuse()
+    def __init__(self, reason: str) -> None:
+        log.error("%s; the plane stores nothing new until this is fixed", reason)
+        self._reason = reason
 
-    def get(self, digest: str, target: Path) -> None:
-        self._refuse()
+    def _refuse(self, *_arguments: object, **_options: object) -> NoReturn:
+        raise Unavailable(self._reason, hint="check the setting blob_store")
 
-    def has(self, digest: str) -> bool:
-        self._refuse()
+    put = get = delete = stored = _refuse
+    put_document = get_document = delete_document = document_names = _refuse
 
-    def delete(self, digest: str) -> None:
-        self._refuse()
-
-    def stored(self) -> Iterator[Stored]:
-        self._refuse()
-
-    def uri(self, digest: str) -> str:
+    def uri(self, _digest: str) -> str:
         return ""
 
-    def put_document(self, name: str, data: bytes, *, new: bool) -> bool:
-        self._refuse()
-
-    def get_document(self, name: str) -> bytes:
-        self._refuse()
-
-    def delete_document(self, name: str) -> None:
-        self._refuse()
-
-    def document_names(self) -> Iterator[str]:
-        self._refuse()
-
-    def document_uri(self, name: str) -> str:
+    def document_uri(self, _name: str) -> str:
         return ""
-
-    def _refuse(self) -> NoReturn:
-        raise Unavailable(self._why, hint="see the setting blob_store")

@@ -22,7 +22,7 @@ from typing import NoReturn, Protocol
 import msgspec
 
 from mizzen.access import access_file
-from mizzen.access.access_file import AccessFile, Grant, Issuer, TokenEntry
+from mizzen.access.access_file import AccessFile, Issuer, TokenEntry
 from mizzen.access.jwt import Key, TrustedIssuer
 from mizzen.access.policy import Binding
 from mizzen.errors import Expired, Unavailable
@@ -137,7 +137,7 @@ class AccessPublisher:
         return AccessFile(
             anonymous=self._anonymous,
             passes=(self._admin, *map(_to_entry, tokens)),
-            grants=tuple(map(Grant.of, await self._bindings())),
+            grants=tuple(await self._bindings()),
             limits=tuple(kept.limit for kept in await self._identities.limits()),
             issuer=self._issuer(),
         )

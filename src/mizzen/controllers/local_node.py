@@ -20,7 +20,7 @@ from mizzen.kinds.rules.placement import HOSTNAME
 from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time, merge_conditions
 from mizzen.reconcile.apply import ACTOR
 from mizzen.reconcile.controller import find
-from mizzen.reconcile.recorder import NULL_RECORDER, Recorder, find_condition_changes
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink, find_condition_changes
 from mizzen.reconcile.workloads import false_condition
 from mizzen.stores.store import Store
 
@@ -62,7 +62,7 @@ async def keep_registered(
     now: Callable[[], datetime],
     *,
     room: Room | None = None,
-    recorder: Recorder = NULL_RECORDER,
+    recorder: EventSink = NULL_RECORDER,
     every: float = HEARTBEAT_INTERVAL,
     look: float = DISK_CHECK_INTERVAL,
 ) -> NoReturn:
@@ -87,7 +87,7 @@ async def keep_registered(
 
 
 async def send_heartbeat(
-    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: Recorder = NULL_RECORDER
+    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: EventSink = NULL_RECORDER
 ) -> None:
     """Write the Node's current state. Labels and fields that others set are kept."""
     node = await _register(store, wanted)

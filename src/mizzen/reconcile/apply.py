@@ -12,15 +12,15 @@ from datetime import datetime
 from mizzen.errors import AlreadyExists, Conflict, NotFound
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import CHILDREN_FINALIZER, Resource, Status, merge_conditions
-from mizzen.reconcile.controller import Decision, Facts, Store
-from mizzen.reconcile.recorder import NULL_RECORDER, Recorder, find_condition_changes
+from mizzen.reconcile.controller import Decision, Facts, WatchedStore
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink, find_condition_changes
 
 ACTOR = "system"
 """The author of writes that no user decided."""
 
 
 async def apply(
-    store: Store, facts: Facts, decision: Decision, now: datetime, recorder: Recorder = NULL_RECORDER
+    store: WatchedStore, facts: Facts, decision: Decision, now: datetime, recorder: EventSink = NULL_RECORDER
 ) -> bool:
     """False: an object changed between reading and writing, so the facts are stale; reconcile again at once.
 
@@ -34,7 +34,7 @@ async def apply(
     return True
 
 
-async def _converge(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:
+async def _converge(store: WatchedStore, recorder: EventSink, facts: Facts, decision: Decision, now: datetime) -> None:
     owner = facts.resource
     if decision.children:
         owner = await _add_finalizer(store, owner)
@@ -50,7 +50,7 @@ async def _converge(store: Store, recorder: Recorder, facts: Facts, decision: De
         await store.delete(owner.ref, ACTOR, uid=owner.meta.uid)
 
 
-async def _release(store: Store, recorder: Recorder, facts: Facts, decision: Decision, now: datetime) -> None:
+async def _release(store: WatchedStore, recorder: EventSink, facts: Facts, decision: Decision, now: datetime) -> None:
     """The resource is being deleted: delete its children first, then remove its finalizers."""
     owner = facts.resource
     gone = [await _delete(store, recorder, owner, child) for child in facts.children]
@@ -60,7 +60,7 @@ async def _release(store: Store, recorder: Recorder, facts: Facts, decision: Dec
     await _drop_finalizers(store, owner, drop)
 
 
-async def _add_finalizer(store: Store, owner: Resource) -> Resource:
+async def _add_finalizer(store: WatchedStore, owner: Resource) -> Resource:
     """Before the first child exists: without the finalizer, a deletion at this moment would orphan that child."""
     if CHILDREN_FINALIZER in owner.meta.finalizers:
         return owner
@@ -69,7 +69,7 @@ async def _add_finalizer(store: Store, owner: Resource) -> Resource:
 
 
 async def _write_child(
-    store: Store, recorder: Recorder, owner: Resource, there: Resource | None, wanted: Resource
+    store: WatchedStore, recorder: EventSink, owner: Resource, there: Resource | None, wanted: Resource
 ) -> None:
     if there is None:
         recorder.record_created(owner, await _create(store, owner, wanted))
@@ -83,7 +83,7 @@ async def _write_child(
     await store.update(replace(there, meta=meta, spec=wanted.spec), ACTOR)
 
 
-async def _create(store: Store, owner: Resource, wanted: Resource) -> Resource:
+async def _create(store: WatchedStore, owner: Resource, wanted: Resource) -> Resource:
     meta = replace(wanted.meta, owners=(owner.as_owner,), finalizers=catalog.of(wanted).finalizers)
     try:
         return await store.create(replace(wanted, meta=meta), ACTOR)
@@ -94,7 +94,7 @@ async def _create(store: Store, owner: Resource, wanted: Resource) -> Resource:
         raise
 
 
-async def _delete(store: Store, recorder: Recorder, owner: Resource, child: Resource) -> bool:
+async def _delete(store: WatchedStore, recorder: EventSink, owner: Resource, child: Resource) -> bool:
     """True: gone. False: marked as deleted, and a finalizer still holds it."""
     if child.deleting:
         return False
@@ -104,7 +104,7 @@ async def _delete(store: Store, recorder: Recorder, owner: Resource, child: Reso
 
 
 async def _write_status(
-    store: Store, recorder: Recorder, resource: Resource, decision: Decision, now: datetime
+    store: WatchedStore, recorder: EventSink, resource: Resource, decision: Decision, now: datetime
 ) -> Resource:
     if decision.status is None:
         return resource
@@ -124,7 +124,7 @@ async def _write_status(
     return written
 
 
-async def _drop_finalizers(store: Store, resource: Resource, drop: frozenset[str]) -> None:
+async def _drop_finalizers(store: WatchedStore, resource: Resource, drop: frozenset[str]) -> None:
     left = tuple(name for name in resource.meta.finalizers if name not in drop)
     if left != resource.meta.finalizers:
         await store.update(replace(resource, meta=replace(resource.meta, finalizers=left)), ACTOR)

@@ -18,7 +18,7 @@ from mizzen.kinds.schema.resource import Ref, Resource, Status
 from mizzen.reconcile.recorder import EventNote
 
 
-class Listing(Protocol):
+class ObjectPage(Protocol):
     @property
     def items(self) -> tuple[Resource, ...]: ...
     @property
@@ -27,23 +27,23 @@ class Listing(Protocol):
     def next(self) -> str | None: ...
 
 
-class Event(Protocol):
+class ChangeEvent(Protocol):
     @property
     def resource(self) -> Resource: ...
     @property
     def type(self) -> str: ...
 
 
-class Store(Protocol):
+class WatchedStore(Protocol):
     async def get(self, ref: Ref) -> Resource: ...
-    async def list(self, kind: str, *, limit: int | None = None, after: str | None = None) -> Listing: ...
+    async def list(self, kind: str, *, limit: int | None = None, after: str | None = None) -> ObjectPage: ...
     async def create(self, new: Resource, by: str) -> Resource: ...
     async def update(self, new: Resource, by: str) -> Resource: ...
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Callable[[Any], None] | None = None
     ) -> Resource: ...
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None) -> Resource | None: ...
-    def watch(self, kind: str, since: str) -> AsyncIterator[Event]: ...
+    def watch(self, kind: str, since: str) -> AsyncIterator[ChangeEvent]: ...
 
 
 class Facts(Protocol):
@@ -54,7 +54,6 @@ class Facts(Protocol):
     @property
     def children(self) -> tuple[Resource, ...]:
         """All objects that the resource owns now, including those being deleted."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ class Presence:
     kind: str
 
 
-StoreT = TypeVar("StoreT", bound=Store)
+StoreT = TypeVar("StoreT", bound=WatchedStore)
 S_contra = TypeVar("S_contra", contravariant=True)
 F = TypeVar("F", bound=Facts)
 
@@ -101,7 +100,6 @@ class Controller(Protocol[S_contra, F]):
     @property
     def watches(self) -> tuple[str | Presence, ...]:
         """Other kinds whose changes may concern a key."""
-        ...
 
     def keys(self, resource: Resource) -> Iterable[Ref]:
         """The keys affected by a change of a watched resource. Must accept any spec, even an invalid one.
@@ -109,19 +107,20 @@ class Controller(Protocol[S_contra, F]):
         For kinds that are watched in full, the loop calls it for every object before anything is loaded, and again
         after each change.
         """
-        ...
 
     async def load(self, store: S_contra, ref: Ref) -> F | None:
         """None when the object is gone."""
-        ...
 
     def decide(self, facts: F, now: datetime) -> Decision:
         """Pure: no I/O, and no clock but `now`."""
-        ...
 
 
-async def find(store: Store, ref: Ref) -> Resource | None:
-    """The object, or None when there is none."""
+class ObjectSource(Protocol):
+    async def get(self, ref: Ref) -> Resource: ...
+
+
+async def find(store: ObjectSource, ref: Ref) -> Resource | None:
+    """Returns the object, or None if it does not exist."""
     try:
         return await store.get(ref)
     except NotFound:

@@ -19,9 +19,9 @@ from typing import Any, Generic
 from mizzen.errors import Expired, MizzenError
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.reconcile.apply import apply
-from mizzen.reconcile.controller import Controller, Event, Presence, StoreT
+from mizzen.reconcile.controller import ChangeEvent, Controller, Presence, StoreT
 from mizzen.reconcile.queue import KeyedQueue, LoopTimer
-from mizzen.reconcile.recorder import NULL_RECORDER, Recorder
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink
 
 PAGE = 500
 
@@ -64,7 +64,7 @@ class _Lane(Generic[StoreT]):
         if resource.kind in self.remembers:
             self._remember(resource, self._keys(resource))
 
-    def on_event(self, event: Event) -> None:
+    def on_event(self, event: ChangeEvent) -> None:
         resource = event.resource
         if resource.kind == self.controller.kind:
             self.queue.add(resource.ref)
@@ -115,7 +115,7 @@ class Loop(Generic[StoreT]):
         *,
         now: Callable[[], datetime],
         workers: int = 4,
-        recorder: Recorder = NULL_RECORDER,
+        recorder: EventSink = NULL_RECORDER,
     ) -> None:
         """`recorder` records events of objects."""
         self._store = store

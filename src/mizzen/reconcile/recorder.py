@@ -24,18 +24,16 @@ class EventNote:
     warning: bool = False
 
 
-class Recorder(Protocol):
+class EventSink(Protocol):
     """Returns at once and never raises: it must not interfere with the work that it records."""
 
     def record_condition(self, resource: Resource, condition: Condition) -> None:
         """The status or the reason of a condition has changed."""
-        ...
 
     def record_created(self, owner: Resource, child: Resource) -> None: ...
 
     def record_deleted(self, owner: Resource, child: Resource) -> None:
         """The child is being deleted, which may take a while."""
-        ...
 
     def record_note(self, resource: Resource, note: EventNote) -> None: ...
 

@@ -57,7 +57,6 @@ _LITTLE = 1 << 20
 
 def main(environ: Mapping[str, str]) -> int:
     """Run the attempt and return the exit code."""
-    environ = dict(environ)  # a copy, which other code changes: see blobs/object_store.py
     data = records.read(Path(environ.get("MIZZEN_TASK", "")))
     try:
         task = Task.from_json(data or {})

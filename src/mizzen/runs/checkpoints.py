@@ -18,7 +18,7 @@ from mizzen.runs.paths import UNVERSIONED
 from mizzen.runs.records import File, JsonRecord
 
 if TYPE_CHECKING:
-    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.documents import FileDocuments
 
 FOLDER = "checkpoints"
 ID = re.compile(r"[a-z0-9][-a-z0-9]{0,99}")
@@ -85,7 +85,7 @@ def checkpoint_id(job: str, name: str, sha256: str, written_ns: int) -> str:
 class CheckpointStore:
     """Stored checkpoints by namespace, model and version. Blocking; Unavailable if the blob store does not respond."""
 
-    def __init__(self, documents: Documents) -> None:
+    def __init__(self, documents: FileDocuments) -> None:
         self._documents = documents
 
     def add(self, checkpoint: Checkpoint) -> bool:

@@ -17,7 +17,7 @@ from mizzen.runs.paths import ReplicaPlace
 from mizzen.runs.records import Task
 
 if TYPE_CHECKING:
-    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.documents import FileDocuments
     from mizzen.blobs.file_store import FileBlobs
 
 FOLDER = "logs"
@@ -55,7 +55,7 @@ def name_of(job_uid: str, replica: str, attempt: int) -> str:
     return f"{FOLDER}/{job_uid}/{replica}/{attempt}.json"
 
 
-def read(documents: Documents, name: str) -> StoredLog | None:
+def read(documents: FileDocuments, name: str) -> StoredLog | None:
     """Read the document; None if there is no valid one."""
     try:
         data = json.loads(documents.get(name))
@@ -65,7 +65,7 @@ def read(documents: Documents, name: str) -> StoredLog | None:
         return None
 
 
-def list_logs(documents: Documents, job_uid: str) -> Iterator[tuple[str, int]]:
+def list_logs(documents: FileDocuments, job_uid: str) -> Iterator[tuple[str, int]]:
     """Yield replica and attempt of all stored logs of a job."""
     for name in documents.names(f"{FOLDER}/{job_uid}/"):
         *_, replica, file = name.split("/")
@@ -80,7 +80,9 @@ class LogUploader:
     Blocking. Raises Unavailable and NoRoom as blobs do, and OSError for a log that cannot be read.
     """
 
-    def __init__(self, blobs: FileBlobs, documents: Documents, place: ReplicaPlace, task: Task, attempt: int) -> None:
+    def __init__(
+        self, blobs: FileBlobs, documents: FileDocuments, place: ReplicaPlace, task: Task, attempt: int
+    ) -> None:
         """`attempt`: that of the task, or an earlier one whose log is still here."""
         self._blobs = blobs
         self._documents = documents

@@ -17,7 +17,7 @@ from mizzen.runs.log_times import Mark, Times
 from mizzen.runs.paths import JobPlace
 
 if TYPE_CHECKING:
-    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.documents import FileDocuments
     from mizzen.blobs.file_store import FileBlobs
 
 LONGEST = 1 << 16
@@ -138,7 +138,7 @@ class Track:
         return start + before.rfind(b"\n") + 1 if b"\n" in before or not start else offset
 
 
-def open_track(documents: Documents, blobs: FileBlobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
+def open_track(documents: FileDocuments, blobs: FileBlobs, job: JobPlace, replica: str, attempt: int) -> Track | None:
     """Open the log; None if there is none. Raises Unavailable."""
     place = job.replica(replica)
     with ExitStack() as closing:

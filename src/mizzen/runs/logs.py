@@ -20,7 +20,7 @@ from mizzen.runs.log_track import Track, open_track
 from mizzen.runs.paths import JobPlace
 
 if TYPE_CHECKING:
-    from mizzen.blobs.documents import Documents
+    from mizzen.blobs.documents import FileDocuments
     from mizzen.blobs.file_store import FileBlobs
 
 BLOCK = 1 << 18
@@ -33,7 +33,7 @@ _ASK_EVERY = 25
 
 
 async def lines(
-    documents: Documents,
+    documents: FileDocuments,
     blobs: FileBlobs,
     job: JobPlace,
     *,
@@ -73,7 +73,7 @@ class Reading:
 
     def __init__(
         self,
-        documents: Documents,
+        documents: FileDocuments,
         blobs: FileBlobs,
         job: JobPlace,
         *,

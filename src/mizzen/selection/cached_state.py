@@ -106,20 +106,8 @@ class Selector:
     """Chooses an arm at one node."""
 
     __slots__ = (
-        "_arms",
-        "_bandit",
-        "_cache",
-        "_cell",
-        "_node",
-        "_per_user",
-        "_policy",
-        "_rng",
-        "_seen_marker",
-        "_select",
-        "_shared",
-        "_started",
-        "_uid",
-        "_user_states",
+        "_arms", "_bandit", "_cache", "_cell", "_node", "_per_user", "_policy", "_rng", "_seen_marker", "_select",
+        "_shared", "_started", "_uid", "_user_states",
     )  # fmt: skip
 
     def __init__(

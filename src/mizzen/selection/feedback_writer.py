@@ -158,7 +158,7 @@ def _check(feedback: FeedbackEntry) -> None:
 def _failure(error: Exception) -> Unavailable:
     unavailable = Unavailable(
         f"feedback cannot be written: {error}",
-        hint="look for a full disk or missing permissions; sending it again is safe",
+        hint="check for a full disk or missing permissions; sending it again is safe",
     )
     unavailable.__cause__ = error
     return unavailable

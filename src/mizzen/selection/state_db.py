@@ -59,7 +59,6 @@ _OWN = """SELECT own.arm, own.count, own.sum, own.weight, own.best, own.since FR
     ON shared.uid = own.uid AND shared.node = own.node AND shared.user = '' AND shared.arm = own.arm
     AND shared.since = own.since WHERE own.uid = ? AND own.node = ? AND own.user = ?"""
 
-_NEWER_SCHEMA_MESSAGE = f"{FILE} was written by a later release: its schema is {{}}, expected {SCHEMA}"
 _ANY = "SELECT 1 FROM arms WHERE uid = ? AND node = ? AND user = ? LIMIT 1"
 
 
@@ -128,7 +127,7 @@ class _NumberedState(NamedTuple):
 
 
 def open_db(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Open the file, and create it if it is missing. Raises sqlite3.Error, also if a later release wrote it.
+    """Open the file, and create it if it is missing. Raises sqlite3.Error, also if a newer Mizzen wrote it.
 
     `seconds`: how long each write waits for others.
     """
@@ -136,7 +135,7 @@ def open_db(path: Path, *, seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     try:
         _use_wal(connection, seconds)
         connection.execute("PRAGMA synchronous = FULL")
-        if _schema_version(connection) != SCHEMA:
+        if not is_created(connection):
             _create_tables(connection)
     except BaseException:
         connection.close()
@@ -177,11 +176,11 @@ def count_feedback(connection: sqlite3.Connection, uid: str) -> int:
 
 
 def is_created(connection: sqlite3.Connection) -> bool:
-    """False while the file is still being created. Raises sqlite3.Error if a later release wrote it."""
-    found = _schema_version(connection)
-    if found > SCHEMA:
-        raise sqlite3.DatabaseError(_NEWER_SCHEMA_MESSAGE.format(found))
-    return found == SCHEMA
+    """False while the file is still being created. Raises sqlite3.Error if a newer Mizzen wrote it."""
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version > SCHEMA:
+        raise sqlite3.DatabaseError(f"a newer Mizzen wrote {FILE} (schema {version}; this version supports {SCHEMA})")
+    return version == SCHEMA
 
 
 def begin_state(
@@ -394,16 +393,9 @@ def _use_wal(connection: sqlite3.Connection, seconds: float) -> None:
             return
 
 
-def _schema_version(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
-
-
 def _create_tables(connection: sqlite3.Connection) -> None:
     with _transaction(connection):
-        found = _schema_version(connection)
-        if found > SCHEMA:
-            raise sqlite3.DatabaseError(_NEWER_SCHEMA_MESSAGE.format(found))
-        if found == SCHEMA:  # another process was faster
+        if is_created(connection):  # another process was faster
             return
         for table in _TABLES:
             connection.execute(table)

@@ -6,9 +6,7 @@ from collections.abc import AsyncGenerator
 
 from mizzen.errors import Expired
 from mizzen.kinds.schema.resource import Resource
-from mizzen.stores.store import Reads, Store, Where
-
-EVERYTHING = Where()
+from mizzen.stores.store import EVERYTHING, Reads, Store, Where
 
 
 async def whole(store: Store, kind: str, where: Where = EVERYTHING) -> tuple[Resource, ...]:

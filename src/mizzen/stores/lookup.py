@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from mizzen.errors import NotFound
 from mizzen.kinds.rules.references import ReferencedObjects, References
 from mizzen.kinds.schema.resource import Ref, Resource
+from mizzen.reconcile.controller import find
 from mizzen.stores.records.protocol import Identities, Secrets
-from mizzen.stores.store import Reads, Store
+from mizzen.stores.store import ObjectReader
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,13 +19,13 @@ class Lookup:
     secrets: Secrets
 
     async def around(
-        self, reads: Reads | Store, named: References, namespace: str, assumed: Collection[Ref] = ()
+        self, reads: ObjectReader, named: References, namespace: str, assumed: Collection[Ref] = ()
     ) -> ReferencedObjects:
         """Returns the existing ones of the names used in this namespace. `assumed` objects count as existing."""
         objects: dict[Ref, Resource | None] = dict.fromkeys(ref for ref in named.objects if ref in assumed)
         for ref in await reads.among(named.objects):
             # Versions may be many and large; only their existence matters here.
-            objects[ref] = None if ref.kind == "ModelVersion" else await _find(reads, ref)
+            objects[ref] = None if ref.kind == "ModelVersion" else await find(reads, ref)
         people = {principal.name for principal in await self.identities.principals()} if named.users else set[str]()
         keys = [(name, await self._keys(namespace, name)) for name in sorted(named.secrets)]
         return ReferencedObjects(objects, frozenset(people), {name: held for name, held in keys if held is not None})
@@ -34,10 +35,3 @@ class Lookup:
             return (await self.secrets.get(namespace, secret)).keys
         except NotFound:
             return None
-
-
-async def _find(reads: Reads | Store, ref: Ref) -> Resource | None:
-    try:
-        return await reads.get(ref)
-    except NotFound:
-        return None

@@ -48,8 +48,17 @@ def fill_page(found: Iterable[Unread[T]], limit: int | None, most: int = PAGE_BY
     return page, False
 
 
+class _PageStart:
+    """A place where pages continue."""
+
+    __slots__ = ()
+
+    def token(self) -> str:
+        return base64.urlsafe_b64encode(msgspec.json.encode(self)).decode().rstrip("=")
+
+
 @dataclass(frozen=True, slots=True)
-class ListCursor:
+class ListCursor(_PageStart):
     """Where a listing continues: after this key. `rv` is the resource version of its first page."""
 
     rv: int
@@ -64,41 +73,36 @@ class ListCursor:
         """Returns the cursor after this object of a listing."""
         return cls(rv, last.kind, last.meta.namespace, last.meta.name, digest(where))
 
-    def token(self) -> str:
-        return _encode(self)
-
     @classmethod
     def parse(cls, token: str, kind: str, where: Where) -> ListCursor:
         place = _decode(token, cls)
         if place.kind != kind or place.where != digest(where):
             raise BadRequest(
-                "this continue token belongs to another listing", hint="send it with the same selectors, or start again"
+                "this continue token belongs to another listing",
+                hint="send it with the same selectors, or start again",
             )
         return place
 
 
 @dataclass(frozen=True, slots=True)
-class FamilyPlace:
+class FamilyPlace(_PageStart):
     """Where the history of a model and its dependents continues: after this resource version."""
 
     rv: int
     namespace: str
     model: str
 
-    def token(self) -> str:
-        return _encode(self)
-
     @classmethod
     def parse(cls, token: str, model: Ref) -> FamilyPlace:
         place = _decode(token, cls)
         if (place.namespace, place.model) != (model.namespace, model.name):
-            raise BadRequest("this token continues another history", hint="start again without it")
+            raise BadRequest("this token belongs to another history", hint="start again without it")
         return place
 
 
 def check_limit(limit: int | None) -> None:
     if limit is not None and limit < 1:
-        raise BadRequest(f"a page has at least 1 item, not {limit}")
+        raise BadRequest(f"{limit} is not a valid page size; expected at least 1")
 
 
 def digest(where: Where) -> str:
@@ -106,10 +110,6 @@ def digest(where: Where) -> str:
     labels = sorted((one.key, one.op, sorted(one.values)) for one in where.labels)
     plain = (where.namespace, labels, sorted(where.fields.items()), sorted(where.unlike), where.owner)
     return hashlib.sha256(msgspec.json.encode(plain)).hexdigest()[:16]
-
-
-def _encode(place: object) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
 def _decode(token: str, type_: type[T]) -> T:

@@ -37,6 +37,9 @@ class Where:
     """uid of an owner"""
 
 
+EVERYTHING = Where()
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """Objects ordered by (namespace, name), and the resource version they were read at."""
@@ -89,22 +92,18 @@ class Present(Protocol):
 
     def get(self, ref: Ref) -> Resource:
         """Raises NotFound."""
-        ...
 
     def list(self, kind: str, where: Where = ...) -> tuple[Resource, ...]:
         """Returns all matching objects, without pages. For kinds with few objects."""
-        ...
 
     def newest(self, kind: str, model: Ref, most: int) -> tuple[Resource, ...]:
         """Returns the newest objects of a model (`catalog.model_of`), newest first.
 
         Returns fewer than `most` if they are large, as on a page. The cost grows with the result.
         """
-        ...
 
     def count(self, kind: str, model: Ref) -> int:
         """Returns how many objects of a kind belong to a model, without reading any."""
-        ...
 
 
 Guard: TypeAlias = Callable[[Present], None]
@@ -115,36 +114,9 @@ should read little, and use only its arguments.
 """
 
 
-class Reads(Protocol):
-    """One moment of a store."""
-
+class ObjectReader(Protocol):
     async def get(self, ref: Ref) -> Resource:
         """Raises NotFound."""
-        ...
-
-    async def list(
-        self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
-    ) -> Listing:
-        """Like `Store.list`. All its pages show this moment and never raise Expired."""
-        ...
-
-    async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Like `Store.among`."""
-        ...
-
-    async def check(self, guard: Guard) -> None:
-        """Runs a guard against this moment. The write that has this guard runs it again."""
-        ...
-
-    async def last_change(self, model: Ref) -> Revision | None:
-        """Returns the newest entry of `Store.family_history`; None if the model never existed."""
-        ...
-
-
-class Store(Protocol):
-    async def get(self, ref: Ref) -> Resource:
-        """Raises NotFound."""
-        ...
 
     async def list(
         self, kind: str, where: Where = ..., *, limit: int | None = None, after: str | None = None
@@ -157,19 +129,27 @@ class Store(Protocol):
         `after` is `Listing.next` of the previous page, with an equal `where`; raises Expired if it is too old.
         Raises BadRequest for a field that is not indexed.
         """
-        ...
 
     async def among(self, refs: Iterable[Ref]) -> frozenset[Ref]:
         """Returns which of these exist, without reading them."""
-        ...
 
+
+class Reads(ObjectReader, Protocol):
+    """One moment of a store: all pages of a listing show it, and none expires."""
+
+    async def check(self, guard: Guard) -> None:
+        """Runs a guard against this moment. The write that has this guard runs it again."""
+
+    async def last_change(self, model: Ref) -> Revision | None:
+        """Returns the newest entry of `Store.family_history`; None if the model never existed."""
+
+
+class Store(ObjectReader, Protocol):
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
         """Opens a consistent view of one moment, whatever is written meanwhile. Keep it short."""
-        ...
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         """Assigns uid, generation 1, times and a resource version. Raises AlreadyExists."""
-        ...
 
     async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         """Writes metadata and spec, never status. Generation increases only if the spec changed.
@@ -177,7 +157,6 @@ class Store(Protocol):
         Raises NotFound, and Conflict unless `new.meta.resource_version` is the stored one (empty: no check). Removing
         the last finalizer of an object marked as deleted removes the object. A no-op returns the stored object.
         """
-        ...
 
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
@@ -186,14 +165,12 @@ class Store(Protocol):
 
         With `decision` (such as `promoted`), history also records the change, with the status before and after.
         """
-        ...
 
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
         """Marks as deleted, or removes at once if there are no finalizers (returns None). Idempotent while marked.
 
         Raises NotFound and, with `uid`, Conflict if the name now belongs to another object.
         """
-        ...
 
     def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncIterator[Event]:
         """Yields every change after resource version `since`, in order, of one kind or (None) of all.
@@ -201,11 +178,9 @@ class Store(Protocol):
         Raises Expired if `since` is older than the kept events: list, then watch from there. With `quiet`, yields a
         BOOKMARK after that many seconds without a change, so that a watcher can resume there without a list.
         """
-        ...
 
     async def history(self, ref: Ref) -> tuple[Revision, ...]:
         """Returns revisions, oldest first. Empty for an object that never existed."""
-        ...
 
     async def family_history(
         self, model: Ref, *, limit: int | None = None, after: str | None = None
@@ -215,13 +190,11 @@ class Store(Protocol):
         Includes deleted objects, in write order, with the token for the next page. Pages end like those of `list`. The
         cost grows with the result, not with the size of the store.
         """
-        ...
 
     def position(self, kind: str) -> str:
         """Returns the resource version of the last change of this kind; includes every acknowledged change.
 
         Costs nothing. For callers that cache all objects of a kind and must know whether the cache is current.
         """
-        ...
 
     async def close(self) -> None: ...

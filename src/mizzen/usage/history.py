@@ -7,7 +7,6 @@ Its memory is bounded: 52 bytes per point, about 53 kB for a version that has be
 from __future__ import annotations
 
 import math
-import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -82,9 +81,6 @@ class Ring:
         """The time of the newest point; minus infinity when there is none."""
         return self._times[self._next - 1] if self._times else -math.inf
 
-    def size_bytes(self) -> int:
-        return sys.getsizeof(self._times) + sys.getsizeof(self._values)
-
 
 class _Series:
     __slots__ = ("coarse", "fine")
@@ -116,8 +112,8 @@ class History:
         for key, figures in found.items():
             if (series := self._of(key)) is not None:
                 series.coarse.add(at, _with_mean_gauges(Point.of(figures), series.fine, at - COARSE_SECONDS))
-        kept = at - COARSE_SECONDS * COARSE_POINTS
-        self._series = {key: series for key, series in self._series.items() if series.last() >= kept}
+        oldest_kept = at - COARSE_SECONDS * COARSE_POINTS
+        self._series = {key: series for key, series in self._series.items() if series.last() >= oldest_kept}
 
     def points_of(self, key: Key, since: float, *, fine: bool) -> list[tuple[float, Point]]:
         series = self._series.get(key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import accumulate
 
 from mizzen.protocol.gateway_files.counts import BOUNDS, Counts, RequestCounts
@@ -35,7 +35,7 @@ class ProcessUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class UsageSample:
     """Everything that was observed at one time, in seconds since 1970."""
 
     at: float
@@ -66,11 +66,11 @@ class CountGrowth:
                 self.codes[code] = self.codes.get(code, 0.0) + times * count
             mine = self.buckets or (0.0,) * len(other.buckets)
             self.buckets = [own + times * theirs for own, theirs in zip(mine, other.buckets, strict=True)]
-        self.batches += times * other.batches
-        self.calls += times * other.calls
-        self.shed += times * other.shed
-        self.expired += times * other.expired
-        self.retried += times * other.retried
+        for name in _QUEUE_COUNTS:
+            setattr(self, name, getattr(self, name) + times * getattr(other, name))
+
+
+_QUEUE_COUNTS = ("batches", "calls", "shed", "expired", "retried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +87,21 @@ class Growth:
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
-    """The performance of a served version. Rates are per second; None where there were no requests."""
+class Totals:
+    """The requests of some served versions together. Rates are per second; None where there were no requests."""
 
     requests: float
     errors: float
-    codes: Mapping[int, float]
     p50: float | None
     p95: float | None
     p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures(Totals):
+    """The performance of one served version."""
+
+    codes: Mapping[int, float]
     in_flight: int
     """Requests being received, waiting, or in a model."""
     waiting: int
@@ -112,18 +118,7 @@ class Figures:
     """Cores."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """The performance of several served versions together; None where there were no requests."""
-
-    requests: float
-    errors: float
-    p50: float | None
-    p95: float | None
-    p99: float | None
-
-
-def compute_growth(before: Sample, after: Sample) -> Growth:
+def compute_growth(before: UsageSample, after: UsageSample) -> Growth:
     seconds = max(after.at - before.at, 0.0)
     served: dict[Key, CountGrowth] = {}
     nodes: dict[NodeKey, NodeCounts] = {}
@@ -164,7 +159,7 @@ def sum_growths(growths: Iterable[Growth]) -> Growth:
     return Growth(seconds, served, cpu, nodes)
 
 
-def compute_figures(grown: Growth, now: Sample) -> dict[Key, Figures]:
+def compute_figures(grown: Growth, now: UsageSample) -> dict[Key, Figures]:
     """The figures of all versions that are served now or had requests in the interval."""
     flying, waiting = _count_in_flight(now)
     memory: dict[Key, int] = {}
@@ -176,19 +171,14 @@ def compute_figures(grown: Growth, now: Sample) -> dict[Key, Figures]:
             cpu[key] = cpu.get(key, 0.0) + grown.cpu.get(name, 0.0)
     seconds = grown.seconds or math.inf
     keys = dict.fromkeys((*now.inventory.served, *grown.served, *(key for key, count in flying.items() if count)))
-    nothing, nobody = CountGrowth(), ServedVersion()
+    no_growth, not_served = CountGrowth(), ServedVersion()
     result = {}
     for key in sorted(keys):
-        one = grown.served.get(key, nothing)
-        p50, p95, p99 = compute_quantiles(one.buckets, (0.5, 0.95, 0.99))
-        there = now.inventory.served.get(key, nobody)
+        one = grown.served.get(key, no_growth)
+        there = now.inventory.served.get(key, not_served)
         result[key] = Figures(
-            requests=sum(one.codes.values()) / seconds,
-            errors=sum(count for code, count in one.codes.items() if code >= FIRST_ERROR_CODE) / seconds,
+            **asdict(_totals_of(one, seconds)),
             codes={code: count / seconds for code, count in sorted(one.codes.items())},
-            p50=p50,
-            p95=p95,
-            p99=p99,
             in_flight=flying.get(key, 0),
             waiting=waiting.get(key, 0),
             batch=one.calls / one.batches if one.batches else None,
@@ -209,11 +199,13 @@ def compute_totals(grown: Growth, keys: Iterable[Key]) -> Totals:
     for key in keys:
         if key in grown.served:
             sums.add(grown.served[key])
-    seconds = grown.seconds or math.inf
-    errors = sum(count for code, count in sums.codes.items() if code >= FIRST_ERROR_CODE)
-    return Totals(
-        sum(sums.codes.values()) / seconds, errors / seconds, *compute_quantiles(sums.buckets, (0.5, 0.95, 0.99))
-    )
+    return _totals_of(sums, grown.seconds or math.inf)
+
+
+def _totals_of(grown: CountGrowth, seconds: float) -> Totals:
+    requests = sum(grown.codes.values())
+    errors = sum(count for code, count in grown.codes.items() if code >= FIRST_ERROR_CODE)
+    return Totals(requests / seconds, errors / seconds, *compute_quantiles(grown.buckets, (0.5, 0.95, 0.99)))
 
 
 def compute_quantiles(buckets: Sequence[float], wanted: Sequence[float]) -> tuple[float | None, ...]:
@@ -266,21 +258,24 @@ def _request_growth(old: RequestCounts | None, new: RequestCounts) -> CountGrowt
 
 
 def _queue_growth(old: Line | None, new: Line) -> CountGrowth | None:
-    before = _sums(old) if old is not None else (0, 0, 0, 0, 0)
     after = _sums(new)
+    before = _sums(old) if old is not None else (0,) * len(after)
     if any(more < less for more, less in zip(after, before, strict=True)):
-        before = (0, 0, 0, 0, 0)
+        before = (0,) * len(after)
     if after == before:
         return None
-    batches, calls, shed, expired, retried = (more - less for more, less in zip(after, before, strict=True))
-    return CountGrowth(batches=batches, calls=calls, shed=shed, expired=expired, retried=retried)
+    grown = CountGrowth()
+    for name, more, less in zip(_QUEUE_COUNTS, after, before, strict=True):
+        setattr(grown, name, more - less)
+    return grown
 
 
-def _sums(line: Line) -> tuple[int, int, int, int, int]:
+def _sums(line: Line) -> tuple[int, ...]:
+    """In the order of `_QUEUE_COUNTS`."""
     return sum(line.sizes), line.batch_items, line.shed, line.expired, line.retried
 
 
-def _count_in_flight(now: Sample) -> tuple[dict[Key, int], dict[Key, int]]:
+def _count_in_flight(now: UsageSample) -> tuple[dict[Key, int], dict[Key, int]]:
     flying: dict[Key, int] = {}
     waiting: dict[Key, int] = {}
     for counts in now.gateways.values():

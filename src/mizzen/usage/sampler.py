@@ -14,7 +14,7 @@ from mizzen.protocol.gateway_files import counts, status_files
 from mizzen.protocol.gateway_files.counts import Counts
 from mizzen.usage.history import COARSE_SECONDS, FINE_SECONDS, History
 from mizzen.usage.inventory import Inventory, Key
-from mizzen.usage.rates import Figures, Growth, ProcessUsage, Sample, compute_figures, compute_growth, sum_growths
+from mizzen.usage.rates import Figures, Growth, ProcessUsage, UsageSample, compute_figures, compute_growth, sum_growths
 
 WINDOW = 5
 """Samples that `now` covers: ten seconds."""
@@ -34,7 +34,7 @@ class ProcessSource(Protocol):
 class UsageSnapshot:
     """The current sample, and the growth in the seconds before it."""
 
-    sample: Sample
+    sample: UsageSample
     grown: Growth
     served: Mapping[Key, Figures]
     restarts: Mapping[str, int]
@@ -56,7 +56,7 @@ class NoUsage:
         self.history = History()
 
     def now(self) -> UsageSnapshot:
-        return UsageSnapshot(Sample(0.0), Growth(), {}, {})
+        return UsageSnapshot(UsageSample(0.0), Growth(), {}, {})
 
 
 class Sampler:
@@ -71,7 +71,7 @@ class Sampler:
         self._clock = clock
         self._stamps: status_files.Stamps = {}
         self._read: list[Counts] = []
-        self._last: Sample | None = None
+        self._last: UsageSample | None = None
         self._growths: deque[Growth] = deque(maxlen=WINDOW)
         self._coarse: list[Growth] = []
         self._coarse_at = clock()
@@ -114,7 +114,7 @@ class Sampler:
         grown = sum_growths(self._growths)
         return UsageSnapshot(moment, grown, compute_figures(grown, moment), self._processes.restarts())
 
-    def _take_sample(self) -> Sample:
+    def _take_sample(self) -> UsageSample:
         processes = self._processes.read_usage()
         found: dict[str, Counts] = {}
         for each in self._read_counts():
@@ -122,7 +122,7 @@ class Sampler:
             process = processes.get(each.gateway)
             if process is not None and process.pid == each.pid:
                 found[each.gateway] = each
-        return Sample(self._clock(), found, processes, self._inventory())
+        return UsageSample(self._clock(), found, processes, self._inventory())
 
     def _read_counts(self) -> Iterable[Counts]:
         """Reads files only when one has changed: most of the time, most counts do not change."""

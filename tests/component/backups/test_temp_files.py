@@ -104,7 +104,7 @@ def test_a_data_dir_is_no_place_for_backups(tmp_path: Path) -> None:
     before = names(there), names(other)
     (tmp_path / "link").symlink_to(there)
     for target in (there / "mizzen.db", there / "b.tar", tmp_path / "link" / "b.tar"):
-        with pytest.raises(Conflict, match="in the data dir"):
+        with pytest.raises(Conflict, match="inside the data dir"):
             backup(there, target)
     for folder in (there, tmp_path / "link", other):
         with pytest.raises(Conflict, match="is a data dir"):
@@ -123,7 +123,7 @@ def test_all_may_be_named_from_where_one_is(tmp_path: Path, monkeypatch: pytest.
 
 def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(Conflict, match="no plain file"):
+    with pytest.raises(Conflict, match="not a regular file"):
         backup(data_dir(tmp_path / "data", b"one"), tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
 
@@ -144,7 +144,7 @@ def test_a_disk_of_its_own_is_no_place_for_a_restore(tmp_path: Path, monkeypatch
     backup(data_dir(tmp_path / "data", b"one"), tmp_path / "b.tar")
     (tmp_path / "disk" / "lost+found").mkdir(parents=True)
     monkeypatch.setattr(os.path, "ismount", lambda path: Path(path).name == "disk")
-    with pytest.raises(Conflict, match="a disk of its own") as refused:
+    with pytest.raises(Conflict, match="a mount point") as refused:
         restore(tmp_path / "b.tar", tmp_path / "disk")
     assert f"--data-dir {tmp_path / 'disk' / 'data'}" in refused.value.hint
     restore(tmp_path / "b.tar", tmp_path / "disk" / "data")
@@ -154,6 +154,6 @@ def test_an_empty_folder_of_somebody_else_is_left_to_them(tmp_path: Path, monkey
     backup(data_dir(tmp_path / "data", b"one"), tmp_path / "b.tar")
     (tmp_path / "theirs").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(Forbidden, match="another user's"):
+    with pytest.raises(Forbidden, match="another user"):
         restore(tmp_path / "b.tar", tmp_path / "theirs")
     assert os.listdir(tmp_path / "theirs") == []

@@ -91,7 +91,7 @@ def site() -> Iterator[Site]:
 
 def fetch(tmp_path: Path, url: str, sha: str | None = SHA, *, private: bool = True, most: int | None = None) -> bytes:
     with FileBlobs(tmp_path / "blobs").spool(most) as spool:
-        asyncio.run(download.fetch(url, spool, sha, download.Policy(private, pause=0.001)))
+        asyncio.run(download.fetch(url, spool, sha, download.DownloadPolicy(private, pause=0.001)))
         return spool.content().read()
 
 
@@ -111,7 +111,11 @@ def test_how_far_it_is_can_be_followed(tmp_path: Path, site: Site) -> None:
     with FileBlobs(tmp_path / "blobs").spool() as spool:
         asyncio.run(
             download.fetch(
-                f"{site.url}/x", spool, None, download.Policy(True, pause=0.001), lambda *said: told.append(said)
+                f"{site.url}/x",
+                spool,
+                None,
+                download.DownloadPolicy(True, pause=0.001),
+                lambda *said: told.append(said),
             )
         )
     assert {total for _, total in told} == {3_000_000}
@@ -153,10 +157,10 @@ def test_another_content_is_refused(tmp_path: Path, site: Site) -> None:
 def test_too_large_and_not_there(tmp_path: Path, site: Site) -> None:
     with pytest.raises(TooLarge):
         fetch(tmp_path, f"{site.url}/x", most=1000)
-    with pytest.raises(Invalid, match="answers 404"):
+    with pytest.raises(Invalid, match="responds with 404"):
         fetch(tmp_path, f"{site.url}/none")
     site.failures = 99
-    with pytest.raises(Invalid, match="answers 503"):
+    with pytest.raises(Invalid, match="responds with 503"):
         fetch(tmp_path, f"{site.url}/x")
     with pytest.raises(Invalid, match="attempts"):
         fetch(tmp_path, "http://127.0.0.1:1/x")

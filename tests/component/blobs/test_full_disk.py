@@ -14,7 +14,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.ingest import archives
 from mizzen.blobs.ingest.intake import Intake
 from mizzen.blobs.ingest.uploads import Uploads
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Unavailable
 from tests.support.blobs.packing import tarred
 
@@ -53,12 +53,12 @@ def test_unpacking(disk: Path) -> None:
     blobs = FileBlobs(disk / "blobs")
     data = tarred({"a": b"small", "b": os.urandom(2 * SMALL)})
     with pytest.raises(Unavailable):
-        archives.unpack(io.BytesIO(data), len(data), Intake(blobs.put, Limits(), len(data)), Limits())
+        archives.unpack(io.BytesIO(data), len(data), Intake(blobs.put, IngestLimits(), len(data)), IngestLimits())
     assert not files(disk / "blobs" / "incoming")
 
 
 def test_sending_in_pieces(disk: Path) -> None:
-    uploads = Uploads(FileBlobs(disk / "blobs"), Limits(10 * SMALL))
+    uploads = Uploads(FileBlobs(disk / "blobs"), IngestLimits(10 * SMALL))
     with pytest.raises(Unavailable), uploads.piece("ann", DIGEST, 0, 2 * SMALL) as piece:
         piece.write(os.urandom(2 * SMALL))
     assert files(disk) == []

@@ -14,7 +14,7 @@ import pytest
 from mizzen.blobs.file_store import Entry, FileBlobs
 from mizzen.blobs.ingest import git
 from mizzen.blobs.ingest.intake import Intake
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Invalid, Unavailable
 from tests.support.blobs.packing import content, outside
 
@@ -56,9 +56,15 @@ def commit(folder: Path, message: str) -> str:
 
 
 def fetch(
-    blobs: FileBlobs, repo: str, ref: str = "HEAD", path: str = "", *, admin: bool = True, limits: Limits | None = None
+    blobs: FileBlobs,
+    repo: str,
+    ref: str = "HEAD",
+    path: str = "",
+    *,
+    admin: bool = True,
+    limits: IngestLimits | None = None,
 ) -> tuple[str, tuple[Entry, ...]]:
-    bounds = limits or Limits()
+    bounds = limits or IngestLimits()
 
     async def main() -> tuple[str, tuple[Entry, ...]]:
         async with git.fetch_commit(
@@ -192,7 +198,7 @@ def test_too_large(blobs: FileBlobs, repo: Path) -> None:
     (repo / "big").write_bytes(os.urandom(300_000))
     commit(repo, "big")
     with pytest.raises(Invalid, match="max_upload_bytes"):
-        fetch(blobs, str(repo), limits=Limits(upload_bytes=100_000))
+        fetch(blobs, str(repo), limits=IngestLimits(upload_bytes=100_000))
 
 
 def test_credentials_are_never_shown() -> None:

@@ -15,4 +15,4 @@ def test_a_class_of_a_script_is_told_what_to_do(tmp_path: Path) -> None:
     found = model_formats.look(tmp_path / "m.pkl", "m.pkl")
     assert found is not None
     assert found.framework is None
-    assert "define that in a module" in found.advice
+    assert "move them to a module" in found.advice

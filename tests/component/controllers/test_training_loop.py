@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.blobs.documents import Documents as NamedDocuments
+from mizzen.blobs.documents import FileDocuments as NamedDocuments
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.controllers.training.admission_queue import AdmissionQueue, QueuedJob, ResourceRequest
 from mizzen.controllers.training.controller import TrainingJobs

@@ -10,10 +10,10 @@ from typing import Any
 import httpx2
 from starlette.applications import Starlette
 
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from tests.support.server.harness import Harness
 
-SMALL = Limits(upload_bytes=200_000, unpacked_bytes=300_000, files=50)
+SMALL = IngestLimits(upload_bytes=200_000, unpacked_bytes=300_000, files=50)
 
 
 def causes(answer: httpx2.Response) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mizzen.backups import create
 from mizzen.backups import restore as backups_restore
-from mizzen.backups.create import BackupRequest, Made
+from mizzen.backups.create import BackupRequest, BackupResult
 from mizzen.backups.manifest import Manifest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.schema.resource import Meta, Resource
@@ -56,7 +56,7 @@ def data_dir(folder: Path, *files: bytes) -> Path:
     return folder
 
 
-def backup(folder: Path, target: Path, *, keys: bool = True) -> Made:
+def backup(folder: Path, target: Path, *, keys: bool = True) -> BackupResult:
     return create.to_file(BackupRequest(folder, TAKEN, keys=keys), target, Quiet())
 
 

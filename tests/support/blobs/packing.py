@@ -9,11 +9,11 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mizzen.blobs.file_store import Blob, Entry, FileBlobs
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.file_store import BlobDescriptor, Entry, FileBlobs
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.blobs.ingest import archives
 from mizzen.blobs.ingest.intake import Intake
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 
 FILES = {"model.py": b"def predict(x): return x\n", "data/weights.bin": bytes(range(256)) * 9, "data/empty": b""}
 
@@ -45,23 +45,23 @@ def zipped(files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED) -> by
     return buffer.getvalue()
 
 
-def unpack(blobs: FileBlobs, data: bytes, limits: Limits | None = None) -> tuple[Entry, ...]:
-    limits = limits or Limits()
+def unpack(blobs: FileBlobs, data: bytes, limits: IngestLimits | None = None) -> tuple[Entry, ...]:
+    limits = limits or IngestLimits()
     intake = Intake(blobs.put, limits, len(data))
     archives.unpack(io.BytesIO(data), len(data), intake, limits)
     return intake.entries()
 
 
-def weigh(source: Readable) -> Blob:
+def weigh(source: ByteReader) -> BlobDescriptor:
     """As storing it would, for tests that do it very often."""
     hasher, size = hashlib.sha256(), 0
     while chunk := source.read(1 << 16):
         hasher.update(chunk)
         size += len(chunk)
-    return Blob(f"sha256:{hasher.hexdigest()}", size)
+    return BlobDescriptor(f"sha256:{hasher.hexdigest()}", size)
 
 
-def unpack_unstored(data: bytes, limits: Limits) -> tuple[Entry, ...]:
+def unpack_unstored(data: bytes, limits: IngestLimits) -> tuple[Entry, ...]:
     intake = Intake(weigh, limits, len(data))
     archives.unpack(io.BytesIO(data), len(data), intake, limits)
     return intake.entries()

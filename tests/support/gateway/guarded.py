@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.access import access_file, credentials, refusal_lines
-from mizzen.access.access_file import AccessFile, Grant, Issuer, TokenEntry
+from mizzen.access.access_file import AccessFile, Issuer, TokenEntry
 from mizzen.access.limits import Limit
 from mizzen.access.policy import Binding, Verb
 from mizzen.access.refusal_lines import Refusal
@@ -51,8 +51,7 @@ def permit(
     issuer: Issuer | None = None,
     limits: tuple[Limit, ...] = (),
 ) -> None:
-    grants = tuple(map(Grant.of, bindings))
-    access = AccessFile(anonymous=anonymous, passes=passes, grants=grants, issuer=issuer, limits=limits)
+    access = AccessFile(anonymous=anonymous, passes=passes, grants=bindings, issuer=issuer, limits=limits)
     fresh = folder / "access.new"
     fresh.write_bytes(access_file.encode(access))
     fresh.replace(folder / "access.json")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.access import access_file
-from mizzen.access.access_file import AccessFile, Grant, Issuer, TokenEntry
+from mizzen.access.access_file import AccessFile, Issuer, TokenEntry
 from mizzen.access.policy import VERBS, Binding
 
 words = st.text(max_size=8)
@@ -37,7 +37,7 @@ accesses = st.builds(
         ),
         max_size=3,
     ).map(tuple),
-    grants=st.lists(bindings.map(Grant.of), max_size=3).map(tuple),
+    grants=st.lists(bindings, max_size=3).map(tuple),
     issuer=st.none()
     | st.builds(
         Issuer, issuer=words, audience=words, user_claim=words, groups_claim=words, admin_group=words,
@@ -49,11 +49,6 @@ accesses = st.builds(
 @given(accesses)
 def test_it_is_read_as_it_was_written(access: AccessFile) -> None:
     assert access_file.decode(access_file.encode(access)) == access
-
-
-@given(bindings)
-def test_a_binding_survives(binding: Binding) -> None:
-    assert Grant.of(binding).binding == binding
 
 
 @pytest.mark.parametrize(

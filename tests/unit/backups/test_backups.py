@@ -363,6 +363,6 @@ def test_documents_come_back_with_the_files_that_they_name(tmp_path: Path) -> No
     "line", ["no json", '{"name": "../x", "data": ""}', '{"name": "a"}', "[]", '{"name": 1, "data": 2}']
 )
 def test_a_document_that_makes_no_sense_is_not_restored(tmp_path: Path, line: str) -> None:
-    with pytest.raises(BadRequest, match="a document in the backup makes no sense"):
-        documents.spread([line.encode()], tmp_path / "blobs")
+    with pytest.raises(BadRequest, match="a document in the backup is not valid"):
+        documents.restore_documents([line.encode()], tmp_path / "blobs")
     assert not names(tmp_path)

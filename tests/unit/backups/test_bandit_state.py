@@ -130,7 +130,7 @@ def test_of_a_newer_version(tmp_path: Path) -> None:
     with closing(sqlite3.connect(there / state_db.FILE)) as connection:
         connection.execute(f"PRAGMA user_version = {state_db.SCHEMA + 1}")
     backup(there, tmp_path / "b.tar")
-    with pytest.raises(BadRequest, match="bandits") as refused:
+    with pytest.raises(BadRequest, match="bandit state") as refused:
         restore(tmp_path / "b.tar", tmp_path / "again")
     assert "newer" in refused.value.hint
     assert sorted(os.listdir(tmp_path)) == ["b.tar", "data"]

@@ -55,7 +55,7 @@ def test_a_cut_anywhere(whole: bytes, place: Path, data: st.DataObject) -> None:
 
 
 def test_more_behind_the_end(whole: bytes, place: Path) -> None:
-    assert "behind its end" in refused(place, whole + b"\0")
+    assert "data after its end" in refused(place, whole + b"\0")
 
 
 def made(*members: tuple[tarfile.TarInfo, bytes], sealed: bool = True) -> bytes:
@@ -69,7 +69,7 @@ def made(*members: tuple[tarfile.TarInfo, bytes], sealed: bool = True) -> bytes:
     }  # fmt: skip
     text = json.dumps(manifest).encode()
     stream = io.BytesIO()
-    writer = archive.Writer(stream, lambda _: None)
+    writer = archive.ArchiveWriter(stream, lambda _: None)
     for head, data in members:
         head.size, head.mode = len(data), 0o600
         stream.write(head.tobuf(tarfile.GNU_FORMAT) + data + bytes(-len(data) % 512))
@@ -108,7 +108,7 @@ def test_names_that_lead_elsewhere(place: Path, name: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_plain_file(place: Path, type_: bytes, link: str) -> None:
-    assert "no plain file" in refused(place, made((head("settings.toml", type_, link), b"")))
+    assert "not a regular file" in refused(place, made((head("settings.toml", type_, link), b"")))
 
 
 def test_a_file_twice(place: Path) -> None:

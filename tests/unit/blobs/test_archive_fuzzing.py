@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.ingest.intake import path_fault
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from tests.support.blobs.packing import FILES, member, outside, tarred, unpack, unpack_unstored, zipped
 from tests.support.examples import examples
 
-SMALL = Limits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
+SMALL = IngestLimits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
 
 PACKED = [
     tarred(FILES, mode, member("data/link", tarfile.SYMTYPE, "../model.py"), member("h", tarfile.LNKTYPE, "model.py"))

@@ -19,11 +19,11 @@ import pytest
 from mizzen.blobs.file_store import Entry, FileBlobs
 from mizzen.blobs.ingest import archives
 from mizzen.blobs.ingest.intake import without_top
-from mizzen.blobs.limits import FREE, Limits
+from mizzen.blobs.limits import FREE, IngestLimits
 from mizzen.errors import BadRequest, Invalid, TooLarge
 from tests.support.blobs.packing import FILES, content, member, outside, tarred, unpack, zipped
 
-SMALL = Limits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
+SMALL = IngestLimits(upload_bytes=1 << 20, unpacked_bytes=1 << 20, files=20)
 
 
 # -- good ones
@@ -335,7 +335,7 @@ def test_members_that_lie_over_each_other(blobs: FileBlobs) -> None:
     entry = good[start:end]
     directory = entry * 10
     tail = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 10, 10, len(directory), start, 0)
-    with pytest.raises(BadRequest, match="lies over another"):
+    with pytest.raises(BadRequest, match="overlaps another"):
         unpack(blobs, good[:start] + directory + tail)
 
 

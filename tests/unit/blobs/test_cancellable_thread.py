@@ -13,7 +13,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs.cancellable_thread import CancellableReader, in_thread
 from mizzen.blobs.fs.content import CHUNK
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Invalid, Unavailable
 from tests.support.blobs.packing import tarred, unpack, zipped
 
@@ -103,9 +103,9 @@ def test_a_zip_with_too_many_files_is_refused_before_any_is_stored(tmp_path: Pat
     blobs = FileBlobs(tmp_path / "blobs")
     many = {f"f{number}": str(number).encode() for number in range(21)}
     with pytest.raises(Invalid, match="more than 20 files"):
-        unpack(blobs, zipped(many), Limits(files=20))
+        unpack(blobs, zipped(many), IngestLimits(files=20))
     assert not blobs.root.exists()
     with pytest.raises(Invalid, match="more than 20 files"):
-        unpack(blobs, tarred(many), Limits(files=20))
+        unpack(blobs, tarred(many), IngestLimits(files=20))
     left_out = {**dict(list(many.items())[:20]), "__pycache__/x.pyc": b"", ".git/config": b"", "folder/": b""}
-    assert len(unpack(blobs, zipped(left_out), Limits(files=20))) == 20
+    assert len(unpack(blobs, zipped(left_out), IngestLimits(files=20))) == 20

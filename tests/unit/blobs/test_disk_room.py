@@ -47,7 +47,7 @@ def test_a_file_has_to_leave_room(tmp_path: Path) -> None:
     room.for_files(50)
     with pytest.raises(NoRoom, match="no room for 51 bytes more: 150 bytes are free") as refused:
         room.for_files(51)
-    assert "delete versions" in refused.value.hint
+    assert "delete unused versions" in refused.value.hint
     assert isinstance(refused.value, Unavailable), "worth trying again"
 
 

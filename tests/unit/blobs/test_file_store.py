@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.blobs.file_store import Blob, FileBlobs
-from mizzen.blobs.fs.content import CHUNK, Readable
+from mizzen.blobs.file_store import BlobDescriptor, FileBlobs
+from mizzen.blobs.fs.content import CHUNK, ByteReader
 from mizzen.blobs.ingest.spool import new_folder
 from mizzen.errors import Conflict, Invalid, NotFound
 from tests.support.blobs.contents import digest_of, kept
@@ -22,7 +22,7 @@ def test_content_is_kept_under_its_digest(blobs: FileBlobs, tmp_path: Path, size
     source = tmp_path / "source"
     source.write_bytes(data)
     blob = blobs.put_file(source)
-    assert blob == blobs.put_bytes(data) == Blob(digest_of(data), size)
+    assert blob == blobs.put_bytes(data) == BlobDescriptor(digest_of(data), size)
     hex_ = blob.digest.removeprefix("sha256:")
     assert blobs.path(blob.digest) == tmp_path / "blobs" / "sha256" / hex_[:2] / hex_
     assert blobs.path(blob.digest).read_bytes() == data
@@ -53,7 +53,7 @@ def test_the_same_content_at_the_same_moment(blobs: FileBlobs, tmp_path: Path) -
     source.write_bytes(data)
     with ThreadPoolExecutor(8) as threads:
         puts = [threads.submit(blobs.put_file, source) for _ in range(32)]
-        assert {put.result() for put in puts} == {Blob(digest_of(data), len(data))}
+        assert {put.result() for put in puts} == {BlobDescriptor(digest_of(data), len(data))}
     assert kept(blobs) == [blobs.path(digest_of(data))]
     assert blobs.path(digest_of(data)).read_bytes() == data
 
@@ -106,7 +106,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(blobs: FileBlobs, tmp_p
     file.write_bytes(b"first")
 
     class Meddling(FileBlobs):
-        def put(self, source: Readable) -> Blob:
+        def put(self, source: ByteReader) -> BlobDescriptor:
             blob = super().put(source)
             with file.open("ab") as more:
                 more.write(b"second")

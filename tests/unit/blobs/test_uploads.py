@@ -12,7 +12,7 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.ingest import uploads as uploads_module
 from mizzen.blobs.ingest.uploads import Uploads
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Conflict, Invalid, NotFound, TooLarge
 
 DATA = os.urandom(100_000)
@@ -21,7 +21,7 @@ DIGEST = f"sha256:{hashlib.sha256(DATA).hexdigest()}"
 
 @pytest.fixture
 def uploads(blobs: FileBlobs) -> Uploads:
-    return Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=2 << 20, partials=3))
+    return Uploads(blobs, IngestLimits(upload_bytes=1 << 20, partial_bytes=2 << 20, partials=3))
 
 
 def send(uploads: Uploads, start: int, end: int, owner: str = "ann") -> bool:
@@ -34,7 +34,7 @@ def test_in_pieces(blobs: FileBlobs, uploads: Uploads) -> None:
     assert not send(uploads, 0, 40_000)
     assert uploads.offset("ann", DIGEST) == 40_000
     assert uploads.offset("bob", DIGEST) == 0
-    with pytest.raises(Conflict, match="goes on at byte 40000"):
+    with pytest.raises(Conflict, match="continues at byte 40000"):
         send(uploads, 50_000, 60_000)
     assert not send(uploads, 30_000, 70_000), "what is sent twice is written twice"
     assert not uploads.has_sent("ann", DIGEST)
@@ -64,7 +64,7 @@ def test_sizes(uploads: Uploads) -> None:
 
 def test_one_writer_at_a_time(uploads: Uploads) -> None:
     with uploads.piece("ann", DIGEST, 0, len(DATA)):
-        with pytest.raises(Conflict, match="another connection"), uploads.piece("ann", DIGEST, 0, len(DATA)):
+        with pytest.raises(Conflict, match="another request is uploading"), uploads.piece("ann", DIGEST, 0, len(DATA)):
             pass
         with uploads.piece("bob", DIGEST, 0, len(DATA)):
             pass
@@ -91,7 +91,7 @@ def begin(uploads: Uploads, name: str, size: int, owner: str = "ann") -> None:
 def test_nobody_begins_any_number_of_files(uploads: Uploads) -> None:
     for name in "abc":
         begin(uploads, name, 1)
-    with pytest.raises(TooLarge, match="parts of 3 files have come") as caught:
+    with pytest.raises(TooLarge, match="3 uploads are unfinished") as caught:
         begin(uploads, "d", 1)
     assert "finish some" in (caught.value.hint or "")
     begin(uploads, "c", 2)  # but what was begun goes on
@@ -99,13 +99,13 @@ def test_nobody_begins_any_number_of_files(uploads: Uploads) -> None:
 
 
 def test_nobody_leaves_any_number_of_bytes_unfinished(blobs: FileBlobs) -> None:
-    uploads = Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=150_000))
+    uploads = Uploads(blobs, IngestLimits(upload_bytes=1 << 20, partial_bytes=150_000))
     begin(uploads, "a", 100_000)
     begin(uploads, "b", 40_000)
     begin(uploads, "b", 50_000)
-    with pytest.raises(TooLarge, match="too many bytes of unfinished files"):
+    with pytest.raises(TooLarge, match="unfinished uploads hold too many bytes"):
         begin(uploads, "c", 1)
-    with pytest.raises(TooLarge, match="too many bytes of unfinished files"):
+    with pytest.raises(TooLarge, match="unfinished uploads hold too many bytes"):
         begin(uploads, "b", 50_001)
     begin(uploads, "c", 150_000, owner="bob")
     uploads.collect(datetime.now(UTC) + timedelta(hours=1))
@@ -115,7 +115,7 @@ def test_nobody_leaves_any_number_of_bytes_unfinished(blobs: FileBlobs) -> None:
 
 def test_what_comes_at_the_same_time_counts(blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(uploads_module, "_AT_ONCE", 10_000)
-    uploads = Uploads(blobs, Limits(upload_bytes=1 << 20, partial_bytes=100_000))
+    uploads = Uploads(blobs, IngestLimits(upload_bytes=1 << 20, partial_bytes=100_000))
     digests = [f"sha256:{hashlib.sha256(name).hexdigest()}" for name in (b"a", b"b")]
     with uploads.piece("ann", digests[0], 0, 1 << 20) as one, uploads.piece("ann", digests[1], 0, 1 << 20) as two:
         for _ in range(5):

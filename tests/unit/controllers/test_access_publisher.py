@@ -17,6 +17,7 @@ import pytest
 from mizzen.access import access_file
 from mizzen.access.access_file import AccessFile, TokenEntry
 from mizzen.access.jwt import Key, TrustedIssuer
+from mizzen.access.policy import Binding
 from mizzen.controllers.access_publisher import AccessPublisher, IssuerWithKeys
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
@@ -115,9 +116,7 @@ async def test_the_file_says_who_has_which_rights(plane: Plane) -> None:
     assert access.passes[1].expires == (NOW + timedelta(hours=1)).timestamp()
     assert access.passes[1].digest == f"digest of {ann}"
     [grant] = access.grants
-    assert (grant.namespace, grant.subjects, grant.verbs, grant.model, grant.alias) == (
-        "default", ("ann",), ("predict",), "iris", "prod",
-    )  # fmt: skip
+    assert grant == Binding(grant.name, "default", frozenset({"ann"}), frozenset({"predict"}), "iris", "prod")
     assert stat.S_IMODE(plane.path.stat().st_mode) == 0o600
 
 

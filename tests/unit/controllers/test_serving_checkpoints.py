@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.controllers.serving.controller import CHECKPOINT_POLL, Serving
 from mizzen.kinds.model import ModelVersionSpec
 from mizzen.kinds.rules import workload_template
@@ -28,7 +28,7 @@ SAVED_DIGEST = "sha256:" + "a" * 64
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> CheckpointStore:
-    return CheckpointStore(Documents(tmp_path))
+    return CheckpointStore(FileDocuments(tmp_path))
 
 
 def checkpoint(id_: str = "job-1", created: float = 1.0, **more: Any) -> Checkpoint:

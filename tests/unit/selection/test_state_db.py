@@ -266,7 +266,7 @@ def test_a_file_of_a_later_release_is_left_alone(tmp_path: Path) -> None:
     connection = state_db.open_db(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    with pytest.raises(sqlite3.DatabaseError, match="later release"):
+    with pytest.raises(sqlite3.DatabaseError, match="newer Mizzen"):
         state_db.open_db(path)
 
 

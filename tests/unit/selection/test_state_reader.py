@@ -65,5 +65,5 @@ def test_a_file_of_a_later_release_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "state.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(sqlite3.DatabaseError, match="later release"):
+    with pytest.raises(sqlite3.DatabaseError, match="newer Mizzen"):
         StateReader(path).qualities()

@@ -18,7 +18,7 @@ from mizzen.stores.records import sqlite_audit
 from mizzen.stores.records.protocol import AuditQuery
 from mizzen.stores.sqlite import query as sqlite_query
 from mizzen.stores.sqlite import read_ops, revisions, schema
-from mizzen.stores.sqlite.write_ops import Ledger
+from mizzen.stores.sqlite.write_ops import WriteOperations
 from mizzen.stores.store import Where
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ def fill(path: Path, models: int) -> None:
     """Models with some versions each: every label but `all` and `env` is of few."""
     connection = schema.open_writer(path)
     ids = (str(i) for i in itertools.count())
-    ledger = Ledger(connection, clock=lambda: NOW, new_id=lambda: next(ids))
+    ledger = WriteOperations(connection, clock=lambda: NOW, new_id=lambda: next(ids))
     connection.execute("BEGIN")
     for i in range(models):
         labels = {"all": "yes", "few": str(i // 5), "env": "prod" if i > 20 else f"dev-{i % 4}"}
@@ -114,10 +114,10 @@ READS: dict[str, Read] = {
     "by a narrow label of two, turned": listed("Model", labelled("few=3, all=yes"), None),
     "by label and not": listed("Model", labelled("few=3, env!=prod, !none"), None),
     "by label and field": listed("ModelVersion", replace(of("m00007"), labels=parse("all=yes")), None),
-    "newest of a model": lambda connection: read_ops.Present(connection).newest(
+    "newest of a model": lambda connection: read_ops.SqlitePresent(connection).newest(
         "ModelVersion", Ref("Model", "m00007"), 2
     ),
-    "number of a model's": lambda connection: read_ops.Present(connection).count(
+    "number of a model's": lambda connection: read_ops.SqlitePresent(connection).count(
         "ModelVersion", Ref("Model", "m00007")
     ),
     "history": lambda connection: revisions.history(connection, Ref("Model", "m00007")),
@@ -155,13 +155,15 @@ def test_the_newest_cost_the_same_among_many_of_one_model(tmp_path: Path) -> Non
     for versions in (20, 600):
         path = tmp_path / f"{versions}.db"
         connection = schema.open_writer(path)
-        ledger = Ledger(connection, clock=lambda: NOW, new_id=lambda: "1")
+        ledger = WriteOperations(connection, clock=lambda: NOW, new_id=lambda: "1")
         connection.execute("BEGIN")
         for number in range(versions):
             ledger.create(Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris"}), "ann", None)
         connection.execute("COMMIT")
         connection.close()
-        costs.append(steps(path, lambda connection: read_ops.Present(connection).newest("ModelVersion", model, 10)))
+        costs.append(
+            steps(path, lambda connection: read_ops.SqlitePresent(connection).newest("ModelVersion", model, 10))
+        )
     assert costs[1] <= 2 * costs[0]
 
 

@@ -142,7 +142,7 @@ async def test_a_key_that_was_put_back_is_taken_without_a_restart(tmp_path: Path
         await put(vault)
     file.rename(tmp_path / "elsewhere")
     async with opened(tmp_path) as (_, vault):
-        with pytest.raises(MizzenError, match="is lost"):
+        with pytest.raises(MizzenError, match="does not exist"):
             await vault.reveal("default", "db", "password")
         (tmp_path / "elsewhere").rename(file)
         assert await vault.reveal("default", "db", "password") == VALUE

@@ -10,7 +10,7 @@ import pytest
 
 from mizzen.protocol.gateway_files.counts import Counts, GraphNodeCounts
 from mizzen.usage.graph_rates import NodeCounts, node_growth, sum_over_gateways
-from mizzen.usage.rates import Growth, Sample, compute_growth, sum_growths
+from mizzen.usage.rates import Growth, UsageSample, compute_growth, sum_growths
 from tests.support.usage.counted import counts
 
 KEY = ("default", "g", "a")
@@ -62,7 +62,7 @@ def test_all_gateways_count_together() -> None:
 
 def test_growth_tells_of_nodes_as_of_versions() -> None:
     first, second = told(node(ran=10), at=100.0), told(node(ran=30), at=102.0)
-    before, after = Sample(100.0, {"gateway-0": first}), Sample(102.0, {"gateway-0": second})
+    before, after = UsageSample(100.0, {"gateway-0": first}), UsageSample(102.0, {"gateway-0": second})
     grown = compute_growth(before, after)
     assert grown.nodes[KEY].ran == pytest.approx(20)
     both = sum_growths([grown, replace(grown), Growth()])

@@ -12,8 +12,8 @@ from mizzen.usage.rates import (
     CountGrowth,
     Growth,
     ProcessUsage,
-    Sample,
     Totals,
+    UsageSample,
     compute_figures,
     compute_growth,
     compute_quantiles,
@@ -30,11 +30,11 @@ KNOWN = Inventory(
 )
 
 
-def moment(at: float, *gateways: Counts, processes: dict[str, ProcessUsage] | None = None) -> Sample:
-    return Sample(at, {each.gateway: each for each in gateways}, processes or {}, KNOWN)
+def moment(at: float, *gateways: Counts, processes: dict[str, ProcessUsage] | None = None) -> UsageSample:
+    return UsageSample(at, {each.gateway: each for each in gateways}, processes or {}, KNOWN)
 
 
-def rate(before: Sample, after: Sample) -> float:
+def rate(before: UsageSample, after: UsageSample) -> float:
     return compute_figures(compute_growth(before, after), after)[KEY].requests
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.errors import Unavailable
 
 P = ParamSpec("P")
@@ -36,11 +36,11 @@ async def in_thread(
 class CancellableReader:
     """A reader that stops once its caller is canceled."""
 
-    def __init__(self, content: Readable, stop: threading.Event) -> None:
+    def __init__(self, content: ByteReader, stop: threading.Event) -> None:
         self._content = content
         self._stop = stop
 
     def read(self, size: int, /) -> bytes | None:
         if self._stop.is_set():
-            raise Unavailable("nobody waits for this any more")
+            raise Unavailable("the caller canceled the request")
         return self._content.read(size)

@@ -18,7 +18,7 @@ _FICLONE = 0x40049409
 """Linux ioctl: makes one file a copy-on-write clone of another."""
 
 
-class Readable(Protocol):
+class ByteReader(Protocol):
     """Any source that returns bytes, and empty bytes at its end."""
 
     def read(self, size: int, /) -> bytes | None: ...
@@ -32,6 +32,12 @@ def hex_of(digest: str) -> str:
     return match[1]
 
 
+def blob_key(digest: str) -> str:
+    """Returns the path of a blob in a store. Raises Invalid if the digest is malformed."""
+    hex_ = hex_of(digest)
+    return f"sha256/{hex_[:2]}/{hex_}"
+
+
 def digest_name(hex_: str) -> str:
     return f"sha256:{hex_}"
 
@@ -41,7 +47,7 @@ def digest_of(path: Path) -> str:
         return digest_name(hashlib.file_digest(content, "sha256").hexdigest())
 
 
-def copy(content: Readable, file: io.FileIO) -> tuple[str, int]:
+def copy(content: ByteReader, file: io.FileIO) -> tuple[str, int]:
     """Copies the content; returns its digest and size."""
     hasher = hashlib.sha256()
     size = 0

@@ -22,8 +22,6 @@ SKIPPED_FOLDERS = frozenset({"__pycache__", ".git", "__MACOSX"})
 SKIPPED_SUFFIX = ".pyc"
 COMPLETE = ".complete"
 """A file that marks a folder as finished. Not part of its content."""
-QUIET = 5.0
-"""Seconds without a change after which a folder without that file also counts as finished."""
 
 
 class HasContent(Protocol):
@@ -40,23 +38,6 @@ def is_skipped(path: str) -> bool:
     """Whether every import skips this path: leftovers of tools, and markers."""
     *folders, name = path.split("/")
     return name.endswith(SKIPPED_SUFFIX) or path == COMPLETE or not SKIPPED_FOLDERS.isdisjoint(folders)
-
-
-def why_unfinished(folder: Path, now: float) -> str | None:
-    """Returns why this folder should not be read yet (a copy into it may be in progress), or None if it may be.
-
-    `now` is in seconds since 1970, like file times.
-    """
-    if (folder / COMPLETE).exists():
-        return None
-    newest = folder.stat().st_mtime
-    for file in _walk(folder):
-        if file.suffix in (".tmp", ".part"):
-            return f"{file.relative_to(folder).as_posix()} is still being written"
-        newest = max(newest, file.lstat().st_mtime, file.parent.stat().st_mtime)
-    if now - newest < QUIET:
-        return f"it changed less than {QUIET:g} s ago; a file {COMPLETE} says that it is finished"
-    return None
 
 
 def files_of(source: Path) -> tuple[tuple[str, Path], ...]:
@@ -133,8 +114,8 @@ def lay_out(files: Mapping[str, tuple[str, Path]], target: Path, ask: Callable[[
         if content.clone_or_copy(source, place) != digest:
             _remove(new)
             raise NotFound(
-                f"blob {digest} is damaged: {source} holds something else",
-                hint="register a version with this file again, which replaces it",
+                f"blob {digest} is damaged: {source} has other content",
+                hint="register a version with this file again, to replace it",
             )
         place.chmod(0o444)
         laid[path] = [digest, *_look(place)]

@@ -17,7 +17,7 @@ from typing import IO, BinaryIO, Literal, cast
 
 from mizzen.blobs.ingest.decompression import Expanded, compression_of
 from mizzen.blobs.ingest.intake import Intake
-from mizzen.blobs.limits import Limits, Meter
+from mizzen.blobs.limits import IngestLimits, Meter
 from mizzen.errors import BadRequest
 
 Format = Literal["tar", "zip"]
@@ -62,7 +62,7 @@ def is_meant(file: BinaryIO, name: str) -> bool:
     return PurePosixPath(name).suffix.lower() not in PLAIN and format_of(file) is not None
 
 
-def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
+def unpack(file: BinaryIO, size: int, intake: Intake, limits: IngestLimits) -> None:
     """Unpacks an archive of `size` bytes into the intake. Raises BadRequest, TooLarge or Invalid."""
     match format_of(file):
         case "tar":
@@ -72,7 +72,7 @@ def unpack(file: BinaryIO, size: int, intake: Intake, limits: Limits) -> None:
         case None:
             file.seek(0)
             inside = compression_of(file.read(8))
-            what = f"{inside} of something that is no tar, or damaged" if inside else "neither a tar nor a zip"
+            what = f"a {inside} file without a tar inside, or damaged" if inside else "neither a tar nor a zip"
             raise BadRequest(f"this is {what}", hint="pack the files with 'tar czf code.tgz -C <folder> .'")
 
 
@@ -150,7 +150,7 @@ def _take_zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, intake: Inta
     if member.flag_bits & _ENCRYPTED:
         intake.odd(name, "encrypted")
     elif member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        intake.odd(name, f"packed by method {member.compress_type}, and not by deflate")
+        intake.odd(name, f"compressed with method {member.compress_type}; expected deflate")
     elif name.endswith("/") or kind == stat.S_IFDIR:
         intake.folder(name)
     elif kind == stat.S_IFLNK:
@@ -162,7 +162,7 @@ def _take_zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, intake: Inta
         with archive.open(member) as content:
             blob = intake.file(name, content)
         if blob is not None and blob.size != member.file_size:
-            raise zipfile.BadZipFile(f"{member.file_size:,} bytes were announced and {blob.size:,} are there")
+            raise zipfile.BadZipFile(f"a file declares {member.file_size:,} bytes and has {blob.size:,}")
 
 
 def _refuse_overlaps(members: list[zipfile.ZipInfo], end: int) -> None:
@@ -170,10 +170,10 @@ def _refuse_overlaps(members: list[zipfile.ZipInfo], end: int) -> None:
     free = 0
     for member in sorted(members, key=lambda member: member.header_offset):
         if member.header_offset < free:
-            raise zipfile.BadZipFile(f"'{member.filename[:200]!a}' lies over another file")
+            raise zipfile.BadZipFile(f"'{member.filename[:200]!a}' overlaps another file")
         free = member.header_offset + 30 + len(member.orig_filename) + member.compress_size
     if free > end:
-        raise zipfile.BadZipFile("files reach into its directory")
+        raise zipfile.BadZipFile("files overlap its directory")
 
 
 class _Bounded:
@@ -185,7 +185,7 @@ class _Bounded:
     def read(self, size: int = -1, /) -> bytes:
         data = self._file.read(MOST_DIRECTORY + 1 if size < 0 else min(size, MOST_DIRECTORY + 1))
         if len(data) > MOST_DIRECTORY:
-            raise BadRequest("the zip's directory is larger than any should be")
+            raise BadRequest("the zip's directory is too large")
         return data
 
     def seek(self, position: int, whence: int = 0, /) -> int:

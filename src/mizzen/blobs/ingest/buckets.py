@@ -48,7 +48,7 @@ _REFUSED = re.compile(r"InvalidAccessKeyId|SignatureDoesNotMatch|AccessDenied|40
 
 log = logging.getLogger(__name__)
 
-Told = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 """Called with the bytes received and the total, by several threads, one at a time."""
 
 
@@ -71,7 +71,7 @@ def fetch_prefix(
     prefix: str,
     target: Path,
     credentials: Credentials | None,
-    told: Told,
+    report: Report,
     *,
     room: Room | None = None,
     private: bool = True,
@@ -87,7 +87,8 @@ def fetch_prefix(
     given = credentials or Credentials()
     if not private and given.endpoint:
         _refuse_private(given.endpoint)
-    store = open_object_store(f"s3://{bucket}", given, {}, **({} if given.access_key_id else {"skip_signature": True}))
+    anonymous = {} if given.access_key_id else {"aws_skip_signature": True}
+    store = open_object_store(f"s3://{bucket}", given, {}, **anonymous)
     where = f"s3://{bucket}/{prefix.strip('/')}"
     with _explain_errors(where):
         objects = _list_objects(store, prefix.strip("/"), where)
@@ -96,7 +97,7 @@ def fetch_prefix(
         parts.mkdir(parents=True, exist_ok=True)
         target.mkdir(parents=True, exist_ok=True)
         _remove_others(target, {one.path for one in objects})
-    fetch = _Fetch(store, target, parts, where, _Count(told, sum(one.size for one in objects)))
+    fetch = _Fetch(store, target, parts, where, _Count(report, sum(one.size for one in objects)))
     fetch.all(objects, room)
     with disk_faults():
         shutil.rmtree(parts)
@@ -125,12 +126,12 @@ def _list_objects(store: Any, prefix: str, where: str) -> list[_Object]:
             item = obstore.head(store, prefix)
             objects.append(_Object(prefix, prefix.rpartition("/")[2], item["size"], item["e_tag"] or ""))
     if not objects:
-        raise NotFound(f"nothing is below {where}", hint="look at the bucket and the prefix; no '*' is needed")
+        raise NotFound(f"nothing is below {where}", hint="check the bucket and the prefix; do not add '*'")
     both = sorted(one.path for one in objects if one.key in folders)
     odd = [one.path for one in objects if not _is_path(one.path)]
     if both or odd:
-        faults = [Fault(path[:200], "is a file and a folder at the same time") for path in both]
-        faults += [Fault(repr(path[:200]), "cannot be the name of a file") for path in odd]
+        faults = [Fault(path[:200], "is both a file and a folder") for path in both]
+        faults += [Fault(repr(path[:200]), "is not a valid file name") for path in odd]
         raise Invalid.of(where, tuple(faults[:_MOST_FAULTS]))
     return sorted(objects, key=lambda one: one.path)
 
@@ -206,9 +207,9 @@ class _Fetch:
             again = self._fill(one, part)
             if again not in (found, expected[1]):
                 part.unlink()
-                raise Unavailable(f"{self._where}: {one.path} comes damaged", hint="try again")
+                raise Unavailable(f"{self._where}: {one.path} arrives damaged", hint="try again")
             if again == found:
-                log.info("%s: the ETag of %s is no MD5; its size alone is verified", self._where, one.path)
+                log.info("%s: the ETag of %s is not an MD5; only its size is verified", self._where, one.path)
         place = self._target / one.path
         with disk_faults():
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -241,8 +242,8 @@ class _Fetch:
 
 
 class _Count:
-    def __init__(self, told: Told, total: int) -> None:
-        self._told = told
+    def __init__(self, report: Report, total: int) -> None:
+        self._report = report
         self._total = total
         self._done = 0
         self._turn = threading.Lock()
@@ -250,7 +251,7 @@ class _Count:
     def add(self, size: int) -> None:
         with self._turn:
             self._done += size
-            self._told(self._done, self._total)
+            self._report(self._done, self._total)
 
 
 @contextmanager
@@ -262,20 +263,18 @@ def _explain_errors(where: str) -> Iterator[None]:
 
 
 def _fault(where: str, error: Exception) -> NotFound | Invalid | Unavailable:
-    said = str(error)
-    if "NoSuchBucket" in said:
-        return NotFound(f"{where}: there is no such bucket", hint="look at its name, and at the endpoint")
+    message = str(error)
+    if "NoSuchBucket" in message:
+        return NotFound(f"{where}: there is no such bucket", hint="check its name and the endpoint")
     if isinstance(error, (FileNotFoundError, PreconditionError)):
-        return Unavailable(f"{where} is being changed", hint="try again when nobody writes to it")
-    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or _REFUSED.search(said):
-        why = (
-            f"the object store refuses accessKeyId and secretAccessKey, or what they should do: {explain_error(error)}"
-        )
+        return Unavailable(f"{where} changed during the download", hint="try again when no process writes to it")
+    if isinstance(error, (PermissionDeniedError, UnauthenticatedError)) or _REFUSED.search(message):
+        why = f"the object store rejects accessKeyId and secretAccessKey, or they lack rights: {explain_error(error)}"
         return Invalid.of(where, (Fault("secret", why),))
     if isinstance(error, (InvalidPathError, ValueError)):
         return Invalid.of(
-            where, (Fault("prefix", f"a name below it cannot be that of a file: {explain_error(error)}"),)
+            where, (Fault("prefix", f"a name below it is not a valid file name: {explain_error(error)}"),)
         )
     return Unavailable(
-        f"{where} cannot be fetched: {explain_error(error)}", hint="try again when the object store answers"
+        f"{where} cannot be fetched: {explain_error(error)}", hint="try again when the object store responds"
     )

@@ -67,7 +67,7 @@ class Expanded:
         if self.allowance is not None:
             self.allowance -= size
             if self.allowance < 0:
-                raise BadRequest("the archive says too much of one file: its headers are larger than any should be")
+                raise BadRequest("the archive's headers of one file are too large")
         pieces = []
         while size > 0 and (piece := self._some(size)):
             pieces.append(piece)
@@ -82,7 +82,7 @@ class Expanded:
     def seek(self, position: int, /) -> int:
         left = position - self._position
         if left < 0:
-            raise BadRequest("the archive is damaged: it leads back to what was read already")
+            raise BadRequest("the archive is damaged: it refers back to data that was already read")
         while left > 0 and (piece := self._some(min(left, CHUNK))):
             left -= len(piece)
             self._position += len(piece)
@@ -115,7 +115,7 @@ class Expanded:
                 if piece:
                     return piece
             elif at_end:
-                raise EOFError("it ends in the middle")
+                raise EOFError("it ends too early")
 
     def _begin_next(self, left: bytes) -> bool:
         """Starts the next of several concatenated streams; zeros may pad the end."""
@@ -127,7 +127,7 @@ class Expanded:
         if len(rest) < 8:
             rest += self._file.read(8)
         if compression_of(rest) != self._compression or self._compression is None:
-            raise EOFError("something else follows it")
+            raise EOFError("other data follows it")
         self._packed = rest
         self._decompressor = _NEW[self._compression]()
         return True

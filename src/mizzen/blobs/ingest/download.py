@@ -27,21 +27,20 @@ FIELD = "downloadURL"
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class DownloadPolicy:
     private: bool
     """Whether requests to private addresses are allowed."""
     pause: float = 0.5
     """Seconds before the first retry; doubles with each further one."""
 
 
-Told = Callable[[int, int | None], None]
+Report = Callable[[int, int | None], None]
 """Called with the bytes received and the total, if the server sends it. A smaller number means a restart."""
 
 
-def _nobody(_done: int, _total: int | None) -> None: ...
-
-
-async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told: Told = _nobody) -> None:
+async def fetch(
+    url: str, spool: Spool, sha256: str | None, policy: DownloadPolicy, report: Report = lambda _done, _total: None
+) -> None:
     """Downloads `url` into the spool. Raises Invalid, with a precise fault, if that fails or is not `sha256`.
 
     Raises TooLarge and Unavailable as the spool does. Reports progress about once per megabyte.
@@ -49,14 +48,12 @@ async def fetch(url: str, spool: Spool, sha256: str | None, policy: Policy, told
     check_url(url)
     try:
         async with asyncio.timeout(DEADLINE), _client() as client:
-            await _with_retries(client, url, spool, _Progress(told), policy)
+            await _with_retries(client, url, spool, _Progress(report), policy)
     except TimeoutError as error:
         raise _fault(f"took longer than {DEADLINE:g} s") from error
-    found = spool.digest.removeprefix("sha256:")
-    if sha256 is not None and found != sha256:
-        fault = Fault(
-            "sha256sum", f"{redact_url(url)} has the sha256 {found}, not {sha256}: it is not what it should be"
-        )
+    digest = spool.digest.removeprefix("sha256:")
+    if sha256 is not None and digest != sha256:
+        fault = Fault("sha256sum", f"{redact_url(url)} has the sha256 {digest}, not {sha256}")
         raise Invalid.of("the version", (fault,))
 
 
@@ -65,9 +62,9 @@ def check_url(url: str) -> httpx2.URL:
     try:
         parsed = httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError, TypeError) as error:
-        raise _fault(f"is no URL: {error}") from error
+        raise _fault(f"is not a valid URL: {error}") from error
     if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise _fault("must be http://… or https://…; only an admin may name a file:///… of the plane's machine")
+        raise _fault("must be http://… or https://…; only an admin may use file:///… of the plane's machine")
     return parsed
 
 
@@ -88,13 +85,13 @@ def redact_url(url: str) -> str:
 class _Progress:
     """State of a partial download."""
 
-    told: Told
+    report: Report
     validator: str = ""
     """The value for If-Range: a strong ETag or the date; empty if the server sent neither."""
 
 
 async def _with_retries(
-    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: Policy
+    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: DownloadPolicy
 ) -> None:
     best, left, pause = 0, ATTEMPTS, policy.pause
     while True:
@@ -105,15 +102,17 @@ async def _with_retries(
             if spool.size > best:  # progress, if slow; the deadline bounds it
                 best, left, pause = spool.size, ATTEMPTS, policy.pause
             if not left:
-                said = str(error) or type(error).__name__
-                raise _fault(f"cannot be fetched, after {ATTEMPTS} attempts: {said}") from error
+                message = str(error) or type(error).__name__
+                raise _fault(f"cannot be fetched after {ATTEMPTS} attempts: {message}") from error
         else:
             return
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: Policy) -> None:
+async def _once(
+    client: httpx2.AsyncClient, url: str, spool: Spool, progress: _Progress, policy: DownloadPolicy
+) -> None:
     headers = {}
     if spool.size and progress.validator:
         headers = {"range": f"bytes={spool.size}-", "if-range": progress.validator}
@@ -121,24 +120,24 @@ async def _once(client: httpx2.AsyncClient, url: str, spool: Spool, progress: _P
         await asyncio.to_thread(spool.restart)
     async with _final(client, url, headers, policy) as response:
         if response.status_code in _WORTH_A_RETRY:
-            raise _TryAgain(f"the server answers {response.status_code}")
-        goes_on = response.status_code == 206 and _begins(response) == spool.size
-        if response.status_code != 200 and not goes_on:
+            raise _TryAgain(f"the server responds with {response.status_code}")
+        resumes = response.status_code == 206 and _begins(response) == spool.size
+        if response.status_code != 200 and not resumes:
             if headers:  # cannot resume; restart from the beginning
                 progress.validator = ""
-                raise _TryAgain(f"the server answers {response.status_code} to a range")
-            raise _fault(f"the server answers {response.status_code} {response.reason_phrase}".strip())
-        if not goes_on:
+                raise _TryAgain(f"the server responds with {response.status_code} to a range request")
+            raise _fault(f"the server responds with {response.status_code} {response.reason_phrase}".strip())
+        if not resumes:
             await asyncio.to_thread(spool.restart)
             progress.validator = _validator(response)
         length = response.headers.get("content-length", "")
         total = spool.size + int(length) if length.isdecimal() else None
-        await _write_body(response, spool, lambda: progress.told(spool.size, total))
+        await _write_body(response, spool, lambda: progress.report(spool.size, total))
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise _fault("the server sends it compressed once more, though it was asked not to")
+            raise _fault("the server compresses the response, although the request forbids that")
 
 
-async def _write_body(response: httpx2.Response, spool: Spool, told: Callable[[], None]) -> None:
+async def _write_body(response: httpx2.Response, spool: Spool, report: Callable[[], None]) -> None:
     """Writes the body, also if it breaks off, in chunks large enough to be worth a thread."""
     gathered = bytearray()
     try:
@@ -147,15 +146,15 @@ async def _write_body(response: httpx2.Response, spool: Spool, told: Callable[[]
             if len(gathered) >= CHUNK:
                 await in_thread(lambda _, data: spool.write(data), bytes(gathered))
                 gathered.clear()
-                told()
+                report()
     finally:
         spool.write(bytes(gathered))
-    told()
+    report()
 
 
 @asynccontextmanager
 async def _final(
-    client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: Policy
+    client: httpx2.AsyncClient, url: str, headers: dict[str, str], policy: DownloadPolicy
 ) -> AsyncIterator[httpx2.Response]:
     """Returns the response after all redirects. Each hop is checked like the first."""
     here = check_url(url)
@@ -170,10 +169,12 @@ async def _final(
             here = check_url(str(here.join(response.headers["location"])))
         finally:
             await response.aclose()
-    raise _fault(f"more than {MOST_REDIRECTS} redirects")
+    raise _fault(f"has more than {MOST_REDIRECTS} redirects")
 
 
-async def _ask(client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: Policy) -> httpx2.Response:
+async def _ask(
+    client: httpx2.AsyncClient, url: httpx2.URL, headers: dict[str, str], policy: DownloadPolicy
+) -> httpx2.Response:
     """Sends a request to a checked address. Resolving the name again could give a different one."""
     port = url.port or (443 if url.scheme == "https" else 80)
     found = await private_addresses.resolve_host(url.host, port, private=policy.private, field=FIELD)
@@ -207,8 +208,8 @@ def _fault(message: str) -> Invalid:
 
 
 def _begins(response: httpx2.Response) -> int:
-    said = response.headers.get("content-range", "").removeprefix("bytes ").partition("-")[0]
-    return int(said) if said.isdecimal() else -1
+    start = response.headers.get("content-range", "").removeprefix("bytes ").partition("-")[0]
+    return int(start) if start.isdecimal() else -1
 
 
 def _validator(response: httpx2.Response) -> str:

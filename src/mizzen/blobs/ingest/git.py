@@ -13,9 +13,9 @@ import shutil
 import signal
 import subprocess
 from base64 import b64encode
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import unquote, urlsplit
@@ -41,10 +41,7 @@ class Repository:
     url: str
     """The address without credentials, for records."""
     scheme: str
-    credentials: str = ""
-
-    def __repr__(self) -> str:
-        return f"Repository({self.url!r})"
+    credentials: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +61,19 @@ def repository(repo: str) -> Repository:
         parts = urlsplit(repo)
         port = f":{parts.port}" if parts.port else ""
     except ValueError as error:
-        raise _fault("git.repo", f"is no URL: {error}") from error
+        raise _fault("git.repo", f"is not a valid URL: {error}") from error
     if parts.scheme not in SCHEMES or "::" in repo.partition("//")[0] or not re.fullmatch(r"[\x21-\x7e]{1,2048}", repo):
         raise _fault("git.repo", f"must be a URL that begins with {', '.join(SCHEMES)} or git@host:path")
     host = parts.hostname or ""
     if (not host and parts.scheme != "file") or host.startswith("-") or parts.path.startswith("/-"):
-        raise _fault("git.repo", "is no URL of a repository")
+        raise _fault("git.repo", "is not the URL of a repository")
     if parts.scheme in ("http", "https"):
         credentials = unquote(parts.netloc.rpartition("@")[0])
         name = f"[{host}]" if ":" in host else host
         return Repository(f"{parts.scheme}://{name}{port}{parts.path}", parts.scheme, credentials)
     user = f"{parts.username}@" if parts.username and parts.scheme == "ssh" else ""
     if user.startswith("-"):
-        raise _fault("git.repo", "is no URL of a repository")
+        raise _fault("git.repo", "is not the URL of a repository")
     return Repository(f"{parts.scheme}://{user}{host}{port}{parts.path}", parts.scheme)
 
 
@@ -90,7 +87,7 @@ async def fetch_commit(
     machine's files and the keys of the plane's user. Raises Invalid or Unavailable.
     """
     if not _REF.fullmatch(ref) or ".." in ref or ref.endswith((".lock", "/", ".")) or "@{" in ref:
-        raise _fault("git.ref", f"{ref[:100]!r} is no branch, tag or commit")
+        raise _fault("git.ref", f"{ref[:100]!r} is not a valid branch, tag or commit")
     if repo.scheme not in ("http", "https") and not admin:
         raise _fault("git.repo", f"only an admin may fetch by {repo.scheme}; use https")
     program = shutil.which("git")
@@ -126,14 +123,14 @@ def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
             raise _fault("git.path", f"there is no '{path}' in commit {checkout.commit[:12]}")
         if kind.strip() == b"blob":
             found = _run_local(checkout, "rev-parse", "--verify", "--end-of-options", tree) or b""
-            with _batch(checkout) as ask:
-                intake.file(path.rpartition("/")[2], ask(found.split()[-1].decode()))
+            with _open_objects(checkout) as read:
+                intake.file(path.rpartition("/")[2], read(found.split()[-1].decode()))
             return
-    with _batch(checkout) as ask:
+    with _open_objects(checkout) as read:
         for mode, oid, name in _list_tree(checkout, tree):
             if mode == "160000" or is_skipped(name):
                 continue
-            content = ask(oid)
+            content = read(oid)
             if mode == "120000":
                 intake.symbolic_link(name, os.fsdecode(content.read(4096)))
             else:
@@ -171,16 +168,16 @@ class _Git:
         return out
 
 
-def _explain(said: str, field: str, ref: str, code: int) -> Invalid:
-    if "couldn't find remote ref" in said or "not our ref" in said or "unadvertised object" in said:
+def _explain(output: str, field: str, ref: str, code: int) -> Invalid:
+    if "couldn't find remote ref" in output or "not our ref" in output or "unadvertised object" in output:
         short = " (a commit needs all its 40 digits)" if re.fullmatch(r"[0-9a-f]{4,39}", ref) else ""
         return _fault("git.ref", f"there is no branch, tag or commit '{ref}'{short}")
-    if "File too large" in said or "signal 25" in said or code in (-25, 153):
-        return _fault("git.repo", "is larger than the plane takes: see the setting max_upload_bytes")
-    lines = [line for line in said.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
-    last = (lines or said.splitlines() or [f"git failed with code {code}"])[0]
+    if "File too large" in output or "signal 25" in output or code in (-25, 153):
+        return _fault("git.repo", "is larger than the setting max_upload_bytes allows")
+    lines = [line for line in output.splitlines() if line.startswith(("fatal:", "error:", "remote:", "ssh:"))]
+    last = (lines or output.splitlines() or [f"git failed with code {code}"])[0]
     last = re.sub(r"//[^/@\s]+@", "//", last).removeprefix("fatal: ").removeprefix("error: ")
-    return _fault("git.repo" if field != "git.ref" or "fatal" in said else field, last[:300])
+    return _fault("git.repo" if field != "git.ref" or "fatal" in output else field, last[:300])
 
 
 async def _settings(program: str, repo: Repository, *, private: bool, admin: bool) -> dict[str, str]:
@@ -200,9 +197,9 @@ async def _settings(program: str, repo: Repository, *, private: bool, admin: boo
     return settings
 
 
-def _resolve_option(host: str, port: int, found: Iterable[str]) -> str:
+def _resolve_option(host: str, port: int, addresses: Iterable[str]) -> str:
     """Returns curl's option that pins this name to exactly these addresses."""
-    return f"{host}:{port}:{','.join(f'[{address}]' if ':' in address else address for address in found)}"
+    return f"{host}:{port}:{','.join(f'[{address}]' if ':' in address else address for address in addresses)}"
 
 
 async def _demand_pinning(program: str) -> None:
@@ -211,7 +208,7 @@ async def _demand_pinning(program: str) -> None:
     out, _ = await process.communicate()
     version = tuple(int(number) for number in re.findall(rb"\d+", out)[:2])
     if version < _PINNING_SINCE:
-        raise Unavailable("the plane's git is too old to fetch for people who are no admins", hint="it needs git 2.37")
+        raise Unavailable("the plane's git is too old: only admins may use it", hint="upgrade it to git 2.37 or later")
 
 
 def _environment(repo: Repository, settings: Mapping[str, str], *, admin: bool) -> dict[str, str]:
@@ -248,31 +245,28 @@ class _Content:
         self._pipe.read(1)  # the trailing newline
 
 
-class _Batch:
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-
-    def __enter__(self) -> _Batch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def __call__(self, oid: str) -> _Content:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{oid}\n".encode())
-        self._process.stdin.flush()
-        said = self._process.stdout.readline(_LONGEST_LINE).split()
-        if len(said) != 3 or said[1] != b"blob":
-            raise _fault("git.repo", f"lacks the object {oid[:40]}")
-        return _Content(self._process.stdout, int(said[2]))
-
-
-def _batch(checkout: Checkout) -> _Batch:
+@contextmanager
+def _open_objects(checkout: Checkout) -> Iterator[Callable[[str], _Content]]:
+    """Yields a function that returns the content of an object. Read each content before the next."""
     command = [*_local(checkout), "cat-file", "--batch"]
-    return _Batch(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_LOCAL))
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=_LOCAL)
+    requests, objects = process.stdin, process.stdout
+    assert requests is not None
+    assert objects is not None
+
+    def read(oid: str) -> _Content:
+        requests.write(f"{oid}\n".encode())
+        requests.flush()
+        header = objects.readline(_LONGEST_LINE).split()
+        if len(header) != 3 or header[1] != b"blob":
+            raise _fault("git.repo", f"lacks the object {oid[:40]}")
+        return _Content(objects, int(header[2]))
+
+    try:
+        yield read
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def _list_tree(checkout: Checkout, tree: str) -> Iterator[tuple[str, str, str]]:

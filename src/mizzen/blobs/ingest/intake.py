@@ -13,10 +13,10 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 
-from mizzen.blobs.file_store import Blob, Entry
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.file_store import BlobDescriptor, Entry
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.blobs.fs.folders import is_skipped
-from mizzen.blobs.limits import Limits, Meter, Metered
+from mizzen.blobs.limits import IngestLimits, Meter, Metered, printable
 from mizzen.errors import Fault, Invalid
 
 MOST_PATH = 1024
@@ -29,12 +29,12 @@ _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
 class Intake:
-    def __init__(self, put: Callable[[Readable], Blob], limits: Limits, packed: int) -> None:
+    def __init__(self, put: Callable[[ByteReader], BlobDescriptor], limits: IngestLimits, packed: int) -> None:
         """`packed`: the size in bytes of the whole input before unpacking."""
         self._put = put
         self._limits = limits
         self._meter = Meter(limits, packed)
-        self._files: dict[str, Blob | None] = {}
+        self._files: dict[str, BlobDescriptor | None] = {}
         self._links: dict[str, str] = {}
         self._folders: set[str] = set()
         self._faults: list[Fault] = []
@@ -46,7 +46,7 @@ class Intake:
         if files > self._limits.files:
             raise self._too_many()
 
-    def file(self, name: str, source: Readable) -> Blob | None:
+    def file(self, name: str, source: ByteReader) -> BlobDescriptor | None:
         """Stores a file. Returns None if it is skipped or faulty."""
         path = self._new(name)
         if path is None or is_skipped(path):
@@ -70,7 +70,7 @@ class Intake:
         if path is None:
             return
         if target.startswith("/") or "\\" in target or _DRIVE.match(target):
-            self._refuse(name, f"a link to '{_printable(target)}', outside of the archive")
+            self._refuse(name, f"a link to '{printable(target)}', outside of the archive")
             return
         self._link(name, path, posixpath.normpath(posixpath.join(posixpath.dirname(path), target)))
 
@@ -83,7 +83,7 @@ class Intake:
         """Records a fault for an item that is neither file nor folder nor link."""
         path = self._admit(name)
         if path is not None:
-            self._refuse(name, f"{what}: only files, folders and links can be kept")
+            self._refuse(name, f"{what}: only files, folders and links can be stored")
 
     def entries(self) -> tuple[Entry, ...]:
         """Returns all files, ordered by path. Raises Invalid, with all faults."""
@@ -96,7 +96,7 @@ class Intake:
                 self._meter.count(blob.size, path)  # when laid out, it takes space like any other file
                 found[path] = blob
             elif target not in self._files:
-                self._refuse(path, f"a link to '{_printable(target)}', which is no file of the archive")
+                self._refuse(path, f"a link to '{printable(target)}', which is not a file in the archive")
         self._check_neighbours()
         if self._faults:
             left = len(self._faults) - MOST_FAULTS
@@ -131,7 +131,7 @@ class Intake:
 
     def _link(self, name: str, path: str, target: str) -> None:
         if target.startswith(("../", "/")) or target == "..":
-            self._refuse(name, f"a link to '{_printable(target)}', outside of the archive")
+            self._refuse(name, f"a link to '{printable(target)}', outside of the archive")
         else:
             self._links[path] = target
 
@@ -146,14 +146,14 @@ class Intake:
             other = written.setdefault(unicodedata.normalize("NFC", path).casefold(), path)
             if other != path:
                 self._refuse(
-                    path, f"differs from '{_printable(other)}' only by case or accents; not every disk keeps both"
+                    path, f"differs from '{printable(other)}' only by case or accents; not every disk can hold both"
                 )
 
     def _too_many(self) -> Invalid:
         return Invalid.of("the version", (Fault("", f"more than {self._limits.files:,} files"),))
 
     def _refuse(self, name: str, why: str) -> None:
-        self._faults.append(Fault(_printable(name), why))
+        self._faults.append(Fault(printable(name), why))
 
 
 def path_fault(path: str) -> str | None:
@@ -190,10 +190,3 @@ def _strip_name(name: str) -> str:
         name = name[2:]
     name = name.removesuffix("/") if len(name) > 1 else name
     return "" if name == "." else name
-
-
-def _printable(name: str) -> str:
-    """Returns the name in a form that is safe for a message."""
-    text = name.encode(errors="replace").decode()
-    text = "".join(char if char.isprintable() else "?" for char in text)
-    return text if len(text) <= 200 else f"{text[:200]}…"

@@ -17,16 +17,11 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _GLOBAL_V6 = IPv6Network("2000::/3")
 """Globally allocated ranges. All other addresses, now or later, count as private."""
 _SPECIAL_V6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
-_SPECIAL_V4 = tuple(
-    map(
-        IPv4Network,
-        (
-            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
-            "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
-            "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-        ),
-    )
-)  # fmt: skip
+_SPECIAL_V4 = tuple(map(IPv4Network, (
+    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+    "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+    "224.0.0.0/4", "240.0.0.0/4",
+)))  # fmt: skip
 """From the registry of special-purpose addresses. Python's own list differs between releases."""
 
 

@@ -16,7 +16,7 @@ from typing import Self
 
 from mizzen.blobs.disk_room import Room
 from mizzen.blobs.fs import content
-from mizzen.blobs.fs.content import Readable
+from mizzen.blobs.fs.content import ByteReader
 from mizzen.errors import TooLarge, Unavailable
 
 
@@ -57,7 +57,7 @@ class Spool:
         """Raises TooLarge, and NoRoom or Unavailable for a full disk."""
         if self._most is not None and self.size + len(data) > self._most:
             raise TooLarge(
-                f"more than {self._most:,} bytes are not taken",
+                f"more than {self._most:,} bytes are not accepted",
                 hint="send less, or raise the setting max_upload_bytes",
             )
         if self._room is not None:
@@ -67,7 +67,7 @@ class Spool:
         self._hasher.update(data)
         self.size += len(data)
 
-    def fill(self, source: Readable) -> None:
+    def fill(self, source: ByteReader) -> None:
         while chunk := source.read(content.CHUNK):
             self.write(chunk)
 
@@ -132,11 +132,23 @@ def remove_left(path: Path) -> None:
 
 
 @contextmanager
+def hold_lock(path: Path, how: int, flags: int) -> Iterator[None]:
+    """Holds the lock of a file or folder, shared or exclusive. Its parent folder must exist."""
+    with disk_faults():
+        handle = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
 def disk_faults() -> Iterator[None]:
     """Converts disk errors to Mizzen errors."""
     try:
         yield
     except OSError as error:
         raise Unavailable(
-            f"cannot store a file: {error}", hint="look for a full disk, or a data dir that cannot be written to"
+            f"cannot store a file: {error}", hint="check for a full disk, or a data dir that is not writable"
         ) from error

@@ -18,19 +18,19 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.blobs.file_store import Blob, FileBlobs
+from mizzen.blobs.file_store import BlobDescriptor, FileBlobs
 from mizzen.blobs.fs import content
 from mizzen.blobs.ingest.spool import disk_faults
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.errors import Conflict, Fault, Invalid, TooLarge, Unavailable
 
 _AT_ONCE = 64 << 20
 """Bytes written between two checks of the free space."""
-_FINISH = "finish some of the files that were begun; those that nobody goes on with are forgotten after a while"
+_FINISH = "finish some uploads in progress; abandoned ones are removed after a while"
 
 
 class Uploads:
-    def __init__(self, blobs: FileBlobs, limits: Limits = Limits()) -> None:  # noqa: B008 - frozen
+    def __init__(self, blobs: FileBlobs, limits: IngestLimits = IngestLimits()) -> None:  # noqa: B008 - frozen
         self._blobs = blobs
         self._limits = limits
 
@@ -55,13 +55,14 @@ class Uploads:
         most = self._limits.upload_bytes
         if total > most:
             raise TooLarge(
-                f"the file has {total:,} bytes; {most:,} are taken", hint="raise the setting max_upload_bytes"
+                f"the file has {total:,} bytes; at most {most:,} are accepted",
+                hint="raise the setting max_upload_bytes",
             )
         if self._blobs.room is not None:
             self._blobs.room.for_files(total - start)
         path = self._part(owner, digest)
-        if not path.exists():
-            self._refuse_more(path)
+        if not path.exists() and len(_sizes(path.parent)) >= (limit := self._limits.partials):
+            raise TooLarge(f"{limit:,} uploads are unfinished, and no more are accepted", hint=_FINISH)
         with disk_faults():
             path.parent.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -69,12 +70,12 @@ class Uploads:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise Conflict(f"{digest} is being sent over another connection", hint="wait for that one") from None
+                raise Conflict(f"another request is uploading {digest}", hint="wait until it has finished") from None
             have = os.fstat(handle).st_size
             if not _is(path, os.fstat(handle).st_ino):
-                raise Conflict(f"{digest} has just been sent", hint="ask again what is missing")
+                raise Conflict(f"another request has just uploaded {digest}", hint="ask again which files are missing")
             if start > have:
-                raise Conflict(f"{digest} goes on at byte {have}, not {start}", hint="send it from there")
+                raise Conflict(f"{digest} continues at byte {have}, not {start}", hint="send it from there")
             file.truncate(start)
             file.seek(start)
             try:
@@ -83,7 +84,7 @@ class Uploads:
                 path.unlink(missing_ok=True)
                 raise
 
-    def finish(self, owner: str, digest: str, total: int) -> Blob | None:
+    def finish(self, owner: str, digest: str, total: int) -> BlobDescriptor | None:
         """Stores the file if it is complete; returns None if bytes are missing. Raises Invalid for another digest.
 
         Call it while holding the piece that was written last.
@@ -93,14 +94,14 @@ class Uploads:
             return None
         file = path.stat().st_ino
         try:
-            found = content.digest_of(path)
-            if found != digest:
-                said = f"what was sent has the digest {found}, not {digest}"
-                raise Invalid.of("the file", (Fault("digest", said),))
-            self._blobs.keep(path, Blob(digest, total))
+            received = content.digest_of(path)
+            if received != digest:
+                message = f"the received content has the digest {received}, not {digest}"
+                raise Invalid.of("the file", (Fault("digest", message),))
+            self._blobs.keep(path, BlobDescriptor(digest, total))
             with disk_faults():
                 self._mark(owner, digest).touch()
-            return Blob(digest, total)
+            return BlobDescriptor(digest, total)
         finally:
             # Once it is moved to its place, another request may have begun a new upload here.
             if _is(path, file):
@@ -115,10 +116,6 @@ class Uploads:
                     file.unlink()
                     gone += 1
         return gone
-
-    def _refuse_more(self, path: Path) -> None:
-        if len(_sizes(path.parent)) >= self._limits.partials:
-            raise TooLarge(f"parts of {self._limits.partials:,} files have come, and no more is taken", hint=_FINISH)
 
     def _room(self, path: Path) -> int:
         """Returns the bytes allowed for this file, given the owner's other partial files. Raises NoRoom."""
@@ -147,11 +144,11 @@ class Piece:
         """Raises TooLarge beyond the announced size, or beyond the limit of unfinished bytes per owner."""
         self._left -= len(data)
         if self._left < 0:
-            raise TooLarge("more bytes came than the file was said to have")
+            raise TooLarge("more bytes arrived than announced")
         if len(data) > self._free:
             room = self._room() - self._file.tell()
             if len(data) > room:
-                raise TooLarge("too many bytes of unfinished files have come", hint=_FINISH)
+                raise TooLarge("the unfinished uploads hold too many bytes", hint=_FINISH)
             self._free = max(len(data), min(room, _AT_ONCE))
         self._free -= len(data)
         with disk_faults():

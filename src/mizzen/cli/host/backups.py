@@ -20,7 +20,7 @@ from mizzen.cli.session import PlaneSession
 if TYPE_CHECKING:
     import rich.progress
 
-    from mizzen.backups.create import BackupRequest, Made
+    from mizzen.backups.create import BackupRequest, BackupResult
     from mizzen.backups.manifest import Manifest
 
 
@@ -137,7 +137,7 @@ def _backup_request(data_dir: Path | None, *, keys: bool) -> BackupRequest:
     )
 
 
-def _report(made: Made, place: Path | None, printer: Printer) -> None:
+def _report(made: BackupResult, place: Path | None, printer: Printer) -> None:
     manifest = made.manifest
     _warn_absent(tuple(digest for digest in manifest.absent if digest not in made.damaged))
     if made.left_out:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.controllers.training import checkpoint_retention
 from mizzen.controllers.training.facts import SavedCheckpoints
@@ -41,7 +41,7 @@ class JobFiles:
 
 
 class JobResults:
-    def __init__(self, data_dir: Path, documents: Documents) -> None:
+    def __init__(self, data_dir: Path, documents: FileDocuments) -> None:
         self._data_dir = data_dir
         self._documents = documents
         self._checkpoints = CheckpointStore(documents)

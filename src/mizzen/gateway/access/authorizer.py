@@ -84,9 +84,9 @@ class Authorizer:
         self._wall = wall
         self._tokens = {found.digest: found for found in self._access.passes}
         self._by_subject: dict[str, list[Binding]] = defaultdict(list)
-        for grant in self._access.grants:
-            for subject in grant.subjects:
-                self._by_subject[subject].append(grant.binding)
+        for binding in self._access.grants:
+            for subject in binding.subjects:
+                self._by_subject[subject].append(binding)
         self._limits = {limit.subject: limit for limit in self._access.limits}
         self._rate_limits = rate_limits if self._limits else None
         self._callers: dict[Credentials, AuthenticatedCaller] = {

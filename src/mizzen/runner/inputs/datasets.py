@@ -100,7 +100,7 @@ class DatasetFetcher:
         shown, name = download.redact_url(url), _file_name(url)
         with Spool(new, room=self.room) as spool:
             self.report("fetching the dataset")
-            policy = download.Policy(private=self.trusted)
+            policy = download.DownloadPolicy(private=self.trusted)
             try:
                 asyncio.run(download.fetch(url, spool, digest.lower() if digest else None, policy, self._report_bytes))
             except Invalid as error:
@@ -167,9 +167,9 @@ def _unpack(spool: Spool, new: Path) -> None:
     from mizzen.blobs.file_store import FileBlobs
     from mizzen.blobs.ingest import archives
     from mizzen.blobs.ingest.intake import Intake
-    from mizzen.blobs.limits import Limits
+    from mizzen.blobs.limits import IngestLimits
 
-    limits = Limits(upload_bytes=_MOST_BYTES, unpacked_bytes=_MOST_BYTES, files=_MOST_FILES)
+    limits = IngestLimits(upload_bytes=_MOST_BYTES, unpacked_bytes=_MOST_BYTES, files=_MOST_FILES)
     scratch = FileBlobs(new / ".unpacking")
     with scratch.batch() as put:
         intake = Intake(put, limits, spool.size)

@@ -128,9 +128,9 @@ class InputFetcher(threading.Thread):
 async def _fetch_tree(git: Mapping[str, str], blobs: FileBlobs, *, trusted: bool) -> tuple[Entry, ...]:
     from mizzen.blobs.ingest import git as repositories
     from mizzen.blobs.ingest.intake import Intake
-    from mizzen.blobs.limits import Limits
+    from mizzen.blobs.limits import IngestLimits
 
-    limits, repository = Limits(), repositories.repository(git["repo"])
+    limits, repository = IngestLimits(), repositories.repository(git["repo"])
     below = blobs.root / "incoming"
     async with repositories.fetch_commit(
         repository, git["commit"], below, most=limits.upload_bytes, private=trusted, admin=trusted

@@ -30,8 +30,8 @@ _MIN_BYTES, _MAX_BYTES = 4096, 4 << 20
 
 def size_for(max_bytes: int) -> int:
     """Return the size of the index for this many bytes of records; it counts toward them."""
-    wanted = min(max(max_bytes // 16, _MIN_BYTES), _MAX_BYTES)
-    return wanted // _BUCKET * _BUCKET
+    size = min(max(max_bytes // 16, _MIN_BYTES), _MAX_BYTES)
+    return size // _BUCKET * _BUCKET
 
 
 class ClientIdIndex:

@@ -13,7 +13,7 @@ RecordedRun = tuple[str, str]
 """A node, and the version that answered for it."""
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True):
+class RoutingRecord(msgspec.Struct, array_like=True, frozen=True):
     """The part that is the same for many requests: it may be encoded once for all of them."""
 
     generation: int
@@ -34,12 +34,12 @@ class StoredRecord(NamedTuple):
     """Empty: unknown."""
     outputs: bytes | None
     """The payload of the answer; None: too large to be stored."""
-    what: Record
+    what: RoutingRecord
 
 
 _encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Record).decode
+decode = msgspec.msgpack.Decoder(RoutingRecord).decode
 
 
 def encode_record(generation: int, decisions: Iterable[RecordedDecision], ran: Iterable[RecordedRun]) -> bytes:
-    return _encode(Record(generation, list(decisions), list(ran)))
+    return _encode(RoutingRecord(generation, list(decisions), list(ran)))

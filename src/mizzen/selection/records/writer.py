@@ -65,25 +65,8 @@ class _SegmentFile(NamedTuple):
 
 class RecordLog:
     __slots__ = (
-        "_at",
-        "_current",
-        "_end",
-        "_gateway",
-        "_home",
-        "_index",
-        "_index_bytes",
-        "_limits",
-        "_lingering",
-        "_prefix",
-        "_retry_at",
-        "_segment_bytes",
-        "_segments",
-        "_slot",
-        "_until",
-        "_wall",
-        "_warned",
-        "_words",
-        "lost",
+        "_at", "_current", "_end", "_gateway", "_home", "_index", "_index_bytes", "_limits", "_lingering", "_prefix",
+        "_retry_at", "_segment_bytes", "_segments", "_slot", "_until", "_wall", "_warned", "_words", "lost",
     )  # fmt: skip
 
     def __init__(

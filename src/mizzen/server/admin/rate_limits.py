@@ -25,7 +25,7 @@ from mizzen.server.http import warning_headers
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.stores.records.protocol import KeptLimit
+from mizzen.stores.records.protocol import StoredLimit
 
 SUBJECT = re.compile(r"\*|oidc:[!-+\--.0-~]{1,256}|(?:group:)?[A-Za-z0-9](?:[-._@+A-Za-z0-9]{0,251}[A-Za-z0-9])?")
 MAX_BODY_BYTES = 64 << 10
@@ -72,7 +72,7 @@ async def put(request: Request) -> Response:
         raise Invalid.of("the limit", tuple(faults))
     context = context_of(request)
     limit = Limit(subject=subject, **{name: body[field] for field, name in FIELDS.items() if body.get(field)})
-    stored = KeptLimit(limit, context.now(), actor.name)
+    stored = StoredLimit(limit, context.now(), actor.name)
     await context.identities.set_limit(stored)
     return warning_headers.attach(
         JSONResponse(_render(stored, context)), await _unknown_user_warnings(context, subject)
@@ -119,7 +119,7 @@ def _subject_in_path(request: Request) -> str:
     return str(request.path_params["subject"])
 
 
-def _render(stored: KeptLimit, context: ServerContext) -> dict[str, Any]:
+def _render(stored: StoredLimit, context: ServerContext) -> dict[str, Any]:
     limit = stored.limit
     return {
         "subject": limit.subject, "perSecond": limit.per_second or None,

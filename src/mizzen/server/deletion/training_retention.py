@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.blobs import digest_references
-from mizzen.blobs.documents import Documents
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Resource
@@ -75,7 +75,7 @@ class Leftovers:
     jobs: tuple[Path, ...]
 
     @classmethod
-    def find(cls, documents: Documents, data_dir: Path | None, before: datetime) -> Leftovers:
+    def find(cls, documents: FileDocuments, data_dir: Path | None, before: datetime) -> Leftovers:
         named = (name for prefix in (CHECKPOINTS, LOGS) for name in documents.names(prefix))
         old = tuple(name for name in named if _is_old(documents, name, before))
         if data_dir is None:
@@ -97,7 +97,7 @@ class Leftovers:
         )
 
 
-def list_referenced_digests(documents: Documents) -> frozenset[str]:
+def list_referenced_digests(documents: FileDocuments) -> frozenset[str]:
     """Returns the digests of all files that documents reference."""
     found: set[str] = set()
     for name in documents.names():
@@ -106,7 +106,7 @@ def list_referenced_digests(documents: Documents) -> frozenset[str]:
     return frozenset(found)
 
 
-def remove(old: Leftovers, documents: Documents, present: StoredObjects) -> int:
+def remove(old: Leftovers, documents: FileDocuments, present: StoredObjects) -> int:
     """Returns how many documents and folders were removed."""
     gone = 0
     for name, content in _read_contents(documents, old.documents):
@@ -124,14 +124,14 @@ def remove(old: Leftovers, documents: Documents, present: StoredObjects) -> int:
     return gone
 
 
-def _is_old(documents: Documents, name: str, before: datetime) -> bool:
+def _is_old(documents: FileDocuments, name: str, before: datetime) -> bool:
     try:
         return documents.last_modified(name) < before
     except NotFound:
         return False
 
 
-def _read_contents(documents: Documents, names: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _read_contents(documents: FileDocuments, names: Iterable[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yields the documents that still exist and name their model."""
     for name in names:
         try:
@@ -142,7 +142,7 @@ def _read_contents(documents: Documents, names: Iterable[str]) -> Iterator[tuple
             yield name, content
 
 
-def _logs_are_kept(documents: Documents, uid: str) -> bool:
+def _logs_are_kept(documents: FileDocuments, uid: str) -> bool:
     """Whether all of its logs are stored; also if there are none any more, because they were removed."""
     return all(content.get("complete") for _, content in _read_contents(documents, documents.names(f"{LOGS}{uid}/")))
 

@@ -13,9 +13,9 @@ from starlette.requests import Request
 
 from mizzen.access.policy import Binding
 from mizzen.blobs.file_store import FileBlobs
-from mizzen.blobs.limits import Limits
+from mizzen.blobs.limits import IngestLimits
 from mizzen.kinds.schema.resource import Resource
-from mizzen.reconcile.recorder import NULL_RECORDER, Recorder
+from mizzen.reconcile.recorder import NULL_RECORDER, EventSink
 from mizzen.runs.checkpoints import CheckpointStore
 from mizzen.selection.state_reader import StateReader
 from mizzen.server.http.body_workers import BodyWorkers
@@ -78,13 +78,13 @@ class ServerContext:
     pages: Paginator = field(default_factory=Paginator)
     body_workers: BodyWorkers = field(default_factory=BodyWorkers)
     """Parses large bodies."""
-    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    limits: IngestLimits = IngestLimits()  # noqa: RUF009 - frozen
     """Upload limits."""
     default_framework: str = ""
     """The framework of versions that name none, and whose files do not show it."""
     capabilities: frozenset[str] = frozenset()
     """The capabilities of the engine: `containers`, `gpus`."""
-    recorder: Recorder = NULL_RECORDER
+    recorder: EventSink = NULL_RECORDER
     """Records decisions of users as events of the object."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the plane begins to stop: from then on new requests are refused, and streams end."""

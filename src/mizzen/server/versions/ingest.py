@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from starlette.requests import Request
 
 from mizzen.access.policy import Actor
-from mizzen.blobs.file_store import Blob, Entry, FileBlobs
+from mizzen.blobs.file_store import BlobDescriptor, Entry, FileBlobs
 from mizzen.blobs.fs.cancellable_thread import CancellableReader, in_thread
 from mizzen.blobs.fs.content import digest_name
 from mizzen.blobs.fs.folders import HasContent
@@ -75,7 +75,7 @@ def unpack(
         fault = path_fault(name)
         if fault:
             raise Invalid.of("the version", (Fault("code", f"the file's name: {fault}"),))
-        blob = context.blobs.keep(spool.path, Blob(spool.digest, spool.size))
+        blob = context.blobs.keep(spool.path, BlobDescriptor(spool.digest, spool.size))
         return (Entry(name, blob.digest, blob.size),)
     return _unpack_archive(stop, context, content, spool.size, entrypoint)
 
@@ -194,7 +194,7 @@ async def ingest_download(
     """Download and store files. `on_start` gets the spool, whose size shows the progress."""
     with context.blobs.spool(context.limits.upload_bytes) as spool:
         on_start(spool)
-        await download.fetch(source.url, spool, source.sha256, download.Policy(private=actor.admin))
+        await download.fetch(source.url, spool, source.sha256, download.DownloadPolicy(private=actor.admin))
         name = PurePosixPath(download.check_url(source.url).path).name
         entries = await in_thread(_unpack_and_keep, context, spool, name, entrypoint)
         return IngestedFiles(entries, source=_source_record(download.redact_url(source.url), spool))
@@ -206,7 +206,7 @@ def _unpack_and_keep(
     """The files of a download. The download itself is kept too, so that its digest can be verified later."""
     entries = unpack(stop, context, spool, name, entrypoint)
     if spool.path.exists():
-        context.blobs.keep(spool.path, Blob(spool.digest, spool.size))
+        context.blobs.keep(spool.path, BlobDescriptor(spool.digest, spool.size))
     return entries
 
 

@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor
-from mizzen.blobs.file_store import Blob
+from mizzen.blobs.file_store import BlobDescriptor
 from mizzen.blobs.fs import content
 from mizzen.blobs.ingest.uploads import Uploads
 from mizzen.errors import BadRequest, NotFound
@@ -117,6 +117,6 @@ def _parse_range(request: Request) -> tuple[int | None, int | None, int | None]:
     return first, last - first + 1, total
 
 
-def _respond(digest: str, offset: int, blob: Blob | None) -> Response:
+def _respond(digest: str, offset: int, blob: BlobDescriptor | None) -> Response:
     body = {"digest": digest, "offset": offset, "complete": blob is not None}
     return JSONResponse(body, 202 if blob is None else 201, headers={OFFSET: str(offset)})

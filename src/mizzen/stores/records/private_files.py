@@ -7,6 +7,7 @@ import secrets
 import stat
 from pathlib import Path
 
+from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.errors import MizzenError
 
 
@@ -17,12 +18,9 @@ def create(path: Path, text: str) -> None:
     """
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        _write(draft, f"{text}\n".encode())
         os.link(draft, path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -31,12 +29,9 @@ def replace(path: Path, data: bytes) -> None:
     """Replaces the file atomically: readers see the old file or the new one, also after a power loss."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)  # a leftover may have a different mode
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+    _write(draft, data)
     draft.replace(path)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def read(path: Path, what: str) -> str:
@@ -48,10 +43,8 @@ def read(path: Path, what: str) -> str:
         return file.read().strip()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Makes the file name survive a power loss: sealed data is useless without its key."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _write(draft: Path, data: bytes) -> None:
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())

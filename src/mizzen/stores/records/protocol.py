@@ -41,7 +41,7 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptLimit:
+class StoredLimit:
     """A subject's prediction limit, and who set it."""
 
     limit: Limit
@@ -52,47 +52,36 @@ class KeptLimit:
 class Identities(Protocol):
     async def add_principal(self, principal: Principal) -> None:
         """Raises AlreadyExists."""
-        ...
 
     async def remove_principal(self, name: str, now: datetime) -> None:
         """Also revokes all its tokens and removes its limit. Raises NotFound."""
-        ...
 
     async def principals(self) -> tuple[Principal, ...]:
         """Returns all principals, ordered by name."""
-        ...
 
     async def add_token(self, token: Token) -> None:
         """Raises NotFound if there is no such principal."""
-        ...
 
     async def revoke_token(self, id_: str, now: datetime) -> Token:
         """Idempotent. Raises NotFound."""
-        ...
 
     async def tokens(self, principal: str | None = None) -> tuple[Token, ...]:
         """Returns tokens ordered by creation, including expired and revoked ones."""
-        ...
 
     def find_token(self, digest: str) -> Token | None:
         """Looks up a token in memory, for every request. Reflects every acknowledged change."""
-        ...
 
-    async def set_limit(self, kept: KeptLimit) -> None:
+    async def set_limit(self, kept: StoredLimit) -> None:
         """Replaces the limit of that subject."""
-        ...
 
     async def remove_limit(self, subject: str) -> None:
         """Raises NotFound."""
-        ...
 
-    async def limits(self) -> tuple[KeptLimit, ...]:
+    async def limits(self) -> tuple[StoredLimit, ...]:
         """Returns all limits, ordered by subject."""
-        ...
 
     def generation(self) -> int:
         """A counter that increases with every change of principals, tokens or limits."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +99,15 @@ class SealedSecret:
 class Secrets(Protocol):
     async def put(self, secret: SealedSecret) -> None:
         """Stores a secret; replaces one of the same name."""
-        ...
 
     async def get(self, namespace: str, name: str) -> SealedSecret:
         """Raises NotFound."""
-        ...
 
     async def delete(self, namespace: str, name: str) -> None:
         """Raises NotFound."""
-        ...
 
     async def list(self, namespace: str) -> tuple[SealedSecret, ...]:
         """Returns the secrets of a namespace, ordered by name."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,11 +154,9 @@ class AuditLog(Protocol):
 
     async def record_all(self, entries: Iterable[AuditEntry]) -> None:
         """Records all entries or, on failure, none."""
-        ...
 
     async def entries(self, query: AuditQuery, *, limit: int, before: int | None = None) -> tuple[AuditEntry, ...]:
         """Newest first. `before` is the last entry number of the previous page; raises BadRequest if there is none."""
-        ...
 
 
 class AuditPruning(Protocol):
@@ -182,7 +165,6 @@ class AuditPruning(Protocol):
 
         Never reuses a number. Returns how many entries were dropped.
         """
-        ...
 
 
 class AuditIntake(Protocol):
@@ -190,12 +172,9 @@ class AuditIntake(Protocol):
 
     async def read_positions(self) -> dict[str, int]:
         """Returns the read position of each file, by name."""
-        ...
 
     async def take(self, file: str, position: int, entries: Iterable[AuditEntry]) -> None:
         """Records the entries and the new read position of the file atomically."""
-        ...
 
     async def forget(self, file: str) -> None:
         """Drops the position of a file that is gone; its name is never reused."""
-        ...

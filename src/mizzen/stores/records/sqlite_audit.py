@@ -11,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from mizzen.errors import BadRequest
@@ -22,7 +23,8 @@ from mizzen.stores.sqlite.reader_pool import Readers
 from mizzen.stores.sqlite.writer import Writer
 
 _COLUMNS = "time, actor, verb, kind, namespace, name, allowed, reason, method, path, code, source, count"
-
+"""In the order of the fields of an AuditEntry."""
+_WITHOUT_TIME = attrgetter(*_COLUMNS.split(", ")[1:])
 
 PRUNED_AT_ONCE = 500
 """Entries dropped in one transaction, so that other writes can run in between."""
@@ -58,7 +60,10 @@ class SqliteAudit:
         await self._writer.write(work)
 
     async def forget(self, file: str) -> None:
-        await self._writer.write(lambda connection: _forget(connection, file))
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute("DELETE FROM audit_files WHERE file = ?", (file,))
+
+        await self._writer.write(work)
 
     async def prune(self, *, allowed_before: datetime | None, refusals: int) -> int:
         before, gone = format_time(allowed_before) if allowed_before else "", 0
@@ -108,10 +113,6 @@ def _insert(connection: sqlite3.Connection, new: list[tuple[object, ...]]) -> No
     connection.executemany(f"INSERT INTO audit ({_COLUMNS}) VALUES ({marks})", new)  # noqa: S608 - constants only
 
 
-def _forget(connection: sqlite3.Connection, file: str) -> None:
-    connection.execute("DELETE FROM audit_files WHERE file = ?", (file,))
-
-
 def _old(connection: sqlite3.Connection, before: str) -> list[tuple[int, str]]:
     """Returns numbers and times of entries allowed before then.
 
@@ -154,15 +155,12 @@ def _index(query: AuditQuery) -> str:
 def _time_of(connection: sqlite3.Connection, number: int) -> str:
     found = connection.execute("SELECT time FROM audit WHERE number = ?", (number,)).fetchall()
     if not found:
-        raise BadRequest(f"there is no audit entry {number} to go on from", hint="start again without it")
+        raise BadRequest(f"audit entry {number}, the start of the page, does not exist", hint="start again without it")
     return str(found[0][0])
 
 
 def _row(entry: AuditEntry) -> tuple[object, ...]:
-    return (
-        format_time(entry.time), entry.actor, entry.verb, entry.kind, entry.namespace, entry.name, entry.allowed,
-        entry.reason, entry.method, entry.path, entry.code, entry.source, entry.count,
-    )  # fmt: skip
+    return format_time(entry.time), *_WITHOUT_TIME(entry)
 
 
 def _entry(row: tuple[Any, ...]) -> AuditEntry:

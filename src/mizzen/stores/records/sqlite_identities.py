@@ -10,7 +10,7 @@ from datetime import datetime
 from mizzen.access.limits import Limit
 from mizzen.errors import AlreadyExists, NotFound
 from mizzen.kinds.schema.resource import format_time, parse_time
-from mizzen.stores.records.protocol import KeptLimit, Principal, Token
+from mizzen.stores.records.protocol import Principal, StoredLimit, Token
 from mizzen.stores.sqlite import codec
 from mizzen.stores.sqlite.writer import Writer
 
@@ -19,7 +19,7 @@ from mizzen.stores.sqlite.writer import Writer
 class IdentitySnapshot:
     principals: tuple[Principal, ...] = ()
     tokens: tuple[Token, ...] = ()
-    limits: tuple[KeptLimit, ...] = ()
+    limits: tuple[StoredLimit, ...] = ()
 
 
 def load(connection: sqlite3.Connection) -> IdentitySnapshot:
@@ -73,7 +73,7 @@ class SqliteIdentities:
         def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
             _check_principal(connection, token.principal)
             if _has(connection, "tokens", "id", token.id) or _has(connection, "tokens", "digest", token.digest):
-                raise AlreadyExists(f"token '{token.id}' already exists", hint="make another")
+                raise AlreadyExists(f"token '{token.id}' already exists", hint="create another one")
             connection.execute(
                 "INSERT INTO tokens (id, principal, digest, created, created_by, expires, revoked, note)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -91,7 +91,7 @@ class SqliteIdentities:
         def work(connection: sqlite3.Connection) -> tuple[Token, ...]:
             found = _tokens(connection, "id = ?", id_)
             if not found:
-                raise NotFound(f"token '{id_}' does not exist", hint="mizzen token list shows the ids")
+                raise NotFound(f"token '{id_}' does not exist", hint="list the ids with: mizzen token list")
             if found[0].revoked is not None:
                 return found
             connection.execute("UPDATE tokens SET revoked = ? WHERE id = ?", (format_time(now), id_))
@@ -107,7 +107,7 @@ class SqliteIdentities:
     def find_token(self, digest: str) -> Token | None:
         return self._by_digest.get(digest)
 
-    async def set_limit(self, kept: KeptLimit) -> None:
+    async def set_limit(self, kept: StoredLimit) -> None:
         limit = kept.limit
 
         def work(connection: sqlite3.Connection) -> None:
@@ -119,25 +119,17 @@ class SqliteIdentities:
                 ),
             )  # fmt: skip
 
-        def then(_: None) -> None:
-            self._limits[limit.subject] = kept
-            self._generation += 1
-
-        await self._writer.write(work, then)
+        await self._writer.write(work, lambda _: self._keep_limit(limit.subject, kept))
 
     async def remove_limit(self, subject: str) -> None:
         def work(connection: sqlite3.Connection) -> None:
             if not _has(connection, "limits", "subject", subject):
-                raise NotFound(f"no limit is set for '{subject}'", hint="'mizzen limit' lists those that are")
+                raise NotFound(f"no limit is set for '{subject}'", hint="'mizzen limit' lists all limits")
             connection.execute("DELETE FROM limits WHERE subject = ?", (subject,))
 
-        def then(_: None) -> None:
-            self._limits.pop(subject, None)
-            self._generation += 1
+        await self._writer.write(work, lambda _: self._keep_limit(subject, None))
 
-        await self._writer.write(work, then)
-
-    async def limits(self) -> tuple[KeptLimit, ...]:
+    async def limits(self) -> tuple[StoredLimit, ...]:
         return tuple(self._limits[subject] for subject in sorted(self._limits))
 
     def generation(self) -> int:
@@ -145,6 +137,12 @@ class SqliteIdentities:
 
     def _keep_principal(self, principal: Principal) -> None:
         self._principals[principal.name] = principal
+        self._generation += 1
+
+    def _keep_limit(self, subject: str, kept: StoredLimit | None) -> None:
+        self._limits.pop(subject, None)
+        if kept is not None:
+            self._limits[subject] = kept
         self._generation += 1
 
     def _keep_tokens(self, tokens: Iterable[Token]) -> None:
@@ -168,12 +166,12 @@ def _principals(connection: sqlite3.Connection) -> tuple[Principal, ...]:
     return tuple(Principal(name, codec.moment(created), by) for name, created, by in found)
 
 
-def _limits(connection: sqlite3.Connection) -> tuple[KeptLimit, ...]:
+def _limits(connection: sqlite3.Connection) -> tuple[StoredLimit, ...]:
     found = connection.execute(
         "SELECT subject, per_second, burst, per_day, per_month, updated, updated_by FROM limits"
     ).fetchall()
     return tuple(
-        KeptLimit(
+        StoredLimit(
             Limit(subject=subject, per_second=pace, burst=burst, per_day=day, per_month=month), codec.moment(at), by
         )
         for subject, pace, burst, day, month, at, by in found

@@ -66,5 +66,5 @@ def _secret(row: tuple[Any, ...]) -> SealedSecret:
 
 def _missing(namespace: str, name: str) -> NotFound:
     return NotFound(
-        f"secret '{name}' does not exist in namespace {namespace}", hint=f"mizzen secret set {name} KEY makes it"
+        f"secret '{name}' does not exist in namespace {namespace}", hint=f"create it with: mizzen secret set {name} KEY"
     )

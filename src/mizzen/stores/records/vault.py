@@ -33,8 +33,6 @@ FORMAT = b"\x01"
 WITNESS = ("", "secret-key")
 """(namespace, name) of the witness seal; no request can name it."""
 
-WHENEVER = datetime.fromtimestamp(0, UTC)
-
 
 class Vault:
     def __init__(self, secrets: Secrets, key_file: Path) -> None:
@@ -108,7 +106,7 @@ class Vault:
         cipher = AESGCM(await asyncio.to_thread(_key, self._key_file, create=witness is None))
         if witness is None:
             sealed = _seal(cipher, *WITNESS, b"")
-            await self._secrets.put(SealedSecret(*WITNESS, (), sealed, WHENEVER, "system"))
+            await self._secrets.put(SealedSecret(*WITNESS, (), sealed, datetime.fromtimestamp(0, UTC), "system"))
         else:
             _unseal(cipher, witness, self._key_file)
         return cipher
@@ -126,12 +124,12 @@ def _unseal(cipher: AESGCM, secret: SealedSecret, key_file: Path) -> bytes:
     except (InvalidTag, ValueError) as error:
         if (secret.namespace, secret.name) == WITNESS:
             raise MizzenError(
-                f"{key_file} is not the key that the secrets here were sealed with",
-                hint=f"put the right file back as {key_file}; until then no secret can be read or set",
+                f"{key_file} does not hold the key that the secrets are encrypted with",
+                hint=f"restore the right file as {key_file}; until then no secret can be read or set",
             ) from error
         raise MizzenError(
-            f"secret '{secret.name}' in namespace {secret.namespace} is damaged: {key_file} does not open it",
-            hint=f"set it anew, whole: 'mizzen secret set {secret.name} --replace'",
+            f"secret '{secret.name}' in namespace {secret.namespace} is damaged: {key_file} cannot decrypt it",
+            hint=f"set the whole secret again: 'mizzen secret set {secret.name} --replace'",
         ) from error
 
 
@@ -148,8 +146,8 @@ def _key(path: Path, *, create: bool) -> bytes:
         text = private_files.read(path, "key of the secrets")
     except FileNotFoundError as error:
         raise MizzenError(
-            f"{path} is lost: it is the key that the secrets here were sealed with",
-            hint=f"put the file back as {path}; until then no secret can be read or set",
+            f"{path} does not exist: it holds the key that the secrets are encrypted with",
+            hint=f"restore the file as {path}; until then no secret can be read or set",
         ) from error
     try:
         key = base64.urlsafe_b64decode(text.encode())
@@ -157,6 +155,6 @@ def _key(path: Path, *, create: bool) -> bytes:
         key = b""
     if len(key) != KEY_BYTES:
         raise MizzenError(
-            f"{path} holds no key of {KEY_BYTES} bytes", hint=f"put the right file back as {path}; nothing was changed"
+            f"{path} is not a key of {KEY_BYTES} bytes", hint=f"restore the right file as {path}; nothing was changed"
         )
     return key

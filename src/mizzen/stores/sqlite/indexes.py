@@ -51,12 +51,7 @@ def selectors_before(before: Entries, after: Entries) -> Traits | None:
     return Traits(dict(before.labels), dict(before.fields))
 
 
-def encode(traits: Traits) -> bytes:
-    return msgspec.json.encode(traits)
-
-
-def decode(traits: bytes) -> Traits:
-    return msgspec.json.decode(traits, type=Traits)
+decode_traits = msgspec.json.Decoder(Traits).decode
 
 
 def index_fields(kind: str) -> tuple[str, ...]:

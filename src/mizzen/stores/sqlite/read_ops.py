@@ -16,9 +16,8 @@ from mizzen.stores import name_errors
 from mizzen.stores.pages import ListCursor, Unread, check_limit, fill_page
 from mizzen.stores.sqlite import codec, indexes, revisions
 from mizzen.stores.sqlite import query as sqlite_query
-from mizzen.stores.store import Event, Listing, Where
+from mizzen.stores.store import EVERYTHING, Event, Listing, Where
 
-EVERYTHING = Where()
 UNRECORDED = tuple(sorted(catalog.UNRECORDED))
 _ALL_KINDS = f"kind NOT IN ({', '.join('?' for _ in UNRECORDED)})"
 
@@ -45,8 +44,7 @@ def get(connection: sqlite3.Connection, ref: Ref) -> Resource:
 
 def tally(connection: sqlite3.Connection) -> dict[str, int]:
     """Returns the number of objects per kind, without reading any."""
-    found: list[tuple[str, int]] = connection.execute("SELECT kind, count(*) FROM objects GROUP BY kind").fetchall()
-    return dict(found)
+    return dict(connection.execute("SELECT kind, count(*) FROM objects GROUP BY kind").fetchall())
 
 
 def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int | None, after: str | None) -> Listing:
@@ -55,7 +53,7 @@ def listing(connection: sqlite3.Connection, kind: str, where: Where, limit: int 
     with reading(connection):
         rv, horizon = position(connection)
         if start is not None and start.rv < horizon:
-            raise Expired("this listing was begun too long ago to go on", hint="list again from the start")
+            raise Expired("this listing began too long ago and cannot continue", hint="list again from the start")
         # A watch from the version of any page must show all changes made while the pages were read. So all pages
         # carry the version of the first.
         rv = rv if start is None else start.rv
@@ -71,7 +69,7 @@ def among(connection: sqlite3.Connection, refs: Iterable[Ref]) -> frozenset[Ref]
         return frozenset(ref for ref in set(refs) if _exists(connection, ref))
 
 
-class Present:
+class SqlitePresent:
     """Implements `store.Present` on the connection that is about to write."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -93,10 +91,8 @@ class Present:
         return tuple(newest)
 
     def count(self, kind: str, model: Ref) -> int:
-        [(count,)] = self._connection.execute(
-            f"SELECT count(*) {_OF_MODEL}",
-            (kind, model.namespace, model.name),
-        ).fetchall()
+        values = (kind, model.namespace, model.name)
+        [(count,)] = self._connection.execute(f"SELECT count(*) {_OF_MODEL}", values).fetchall()
         return int(count)
 
 
@@ -143,7 +139,7 @@ def position(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def expiry_error(since: int) -> Expired:
-    return Expired(f"changes since resource version {since} are not kept", hint="list, then watch from there")
+    return Expired(f"changes since resource version {since} are no longer stored", hint="list, then watch from there")
 
 
 @contextlib.contextmanager
@@ -189,7 +185,7 @@ def _events(connection: sqlite3.Connection, kind: str | None, after: int) -> Gen
 
 
 def _event(type_: Literal["ADDED", "MODIFIED", "DELETED"], body: bytes, before: bytes | None) -> Event:
-    return Event(type_, codec.decode(body), len(body), indexes.decode(before) if before is not None else None)
+    return Event(type_, codec.decode(body), len(body), indexes.decode_traits(before) if before is not None else None)
 
 
 def _select(

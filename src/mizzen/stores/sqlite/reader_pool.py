@@ -14,7 +14,7 @@ from typing import TypeVar
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.sqlite import read_ops, revisions, schema
-from mizzen.stores.store import Guard, Listing, Revision, Where
+from mizzen.stores.store import EVERYTHING, Guard, Listing, Revision, Where
 
 THREADS = 4
 
@@ -98,12 +98,7 @@ class Snapshot:
         return await self._read(lambda connection: read_ops.get(connection, ref))
 
     async def list(
-        self,
-        kind: str,
-        where: Where = read_ops.EVERYTHING,
-        *,
-        limit: int | None = None,
-        after: str | None = None,
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
     ) -> Listing:
         return await self._read(lambda connection: read_ops.listing(connection, kind, where, limit, after))
 
@@ -111,7 +106,7 @@ class Snapshot:
         return await self._read(lambda connection: read_ops.among(connection, refs))
 
     async def check(self, guard: Guard) -> None:
-        await self._read(lambda connection: guard(read_ops.Present(connection)))
+        await self._read(lambda connection: guard(read_ops.SqlitePresent(connection)))
 
     async def last_change(self, model: Ref) -> Revision | None:
         return await self._read(lambda connection: revisions.last_change(connection, model))

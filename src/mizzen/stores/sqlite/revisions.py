@@ -63,8 +63,13 @@ def record(
     *,
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any] | None,
-) -> None:
-    """Writes a history entry. Numbers continue when a name is reused: they come from history, not from the object."""
+) -> bool:
+    """Writes a history entry. Numbers continue when a name is reused: they come from history, not from the object.
+
+    Returns False for kinds without history.
+    """
+    if resource.kind in catalog.UNRECORDED:
+        return False
     meta = resource.meta
     key = _key(resource.ref)
     connection.execute(
@@ -77,6 +82,7 @@ def record(
             None if after is None else codec.encode_data(after, resource), indexes.model_of(resource), *key,
         ),
     )  # fmt: skip
+    return True
 
 
 def history(connection: sqlite3.Connection, ref: Ref) -> tuple[Revision, ...]:

@@ -149,7 +149,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _set_durability(connection: sqlite3.Connection, path: Path) -> None:
     [(mode,)] = connection.execute("PRAGMA journal_mode = WAL").fetchall()
     if mode != "wal":
-        raise Unavailable(f"{path}: its filesystem cannot hold a write-ahead log")
+        raise Unavailable(f"{path}: its file system does not support a write-ahead log")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA journal_size_limit = 67108864")
 
@@ -160,13 +160,13 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
         [(found,)] = connection.execute("PRAGMA user_version").fetchall()
         if found > SCHEMA:
             raise Conflict(
-                f"{path} was written by a newer Mizzen (schema {found}; this one knows {SCHEMA})",
-                hint="start the newer version, or another data dir",
+                f"a newer Mizzen wrote {path} (schema {found}; this version supports {SCHEMA})",
+                hint="start the newer version, or use another data dir",
             )
         if found == 0:
             [(tables,)] = connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
             if tables:
-                raise Conflict(f"{path} is a database of something else", hint="use another data dir")
+                raise Conflict(f"{path} is not a database of Mizzen", hint="use another data dir")
         for step in _STEPS[found:]:
             for statement in step:
                 connection.execute(statement)
@@ -181,6 +181,6 @@ def _make_tables(connection: sqlite3.Connection, path: Path) -> None:
 def _hide(path: Path) -> None:
     """Restricts the mode of a file from an older version. SQLite gives a new log and its index the file's mode."""
     for suffix in ("", "-wal", "-shm"):
-        beside = path.with_name(path.name + suffix)
-        if beside.exists() and beside.stat().st_mode & 0o077:
-            beside.chmod(0o600)
+        file = path.with_name(path.name + suffix)
+        if file.exists() and file.stat().st_mode & 0o077:
+            file.chmod(0o600)

@@ -26,9 +26,9 @@ from mizzen.stores.sqlite import read_ops, revisions, schema
 from mizzen.stores.sqlite.lock import Lock
 from mizzen.stores.sqlite.reader_pool import Readers, Snapshot
 from mizzen.stores.sqlite.watch import Feed
-from mizzen.stores.sqlite.write_ops import Ledger, Outcome
+from mizzen.stores.sqlite.write_ops import WriteOperations, WriteResult
 from mizzen.stores.sqlite.writer import Writer
-from mizzen.stores.store import Event, Guard, Listing, Revision, Where
+from mizzen.stores.store import EVERYTHING, Event, Guard, Listing, Revision, Where
 
 
 class SqliteStore:
@@ -36,24 +36,27 @@ class SqliteStore:
 
     def __init__(
         self,
-        *,
+        path: Path,
         lock: Lock,
-        ledger: Ledger,
-        writer: Writer,
-        readers: Readers,
-        feed: Feed,
+        connection: sqlite3.Connection,
         point: sqlite3.Connection,
-        identities: SqliteIdentities,
+        *,
+        operations: WriteOperations,
+        keep_events: int,
+        room: Callable[[], None],
     ) -> None:
+        """Takes over the lock and both connections; `point` reads single objects. Raises sqlite3.Error."""
+        head, horizon = read_ops.position(point)
+        newest, known = read_ops.newest(point), sqlite_identities.load(point)
         self._lock = lock
-        self._ledger = ledger
-        self._writer = writer
-        self._readers = readers
-        self._feed = feed
         self._point = point
-        self.identities = identities
-        self.secrets = SqliteSecrets(writer, readers)
-        self.audit = SqliteAudit(writer, readers)
+        self._ops = operations
+        self._readers = Readers(path)
+        self._feed = Feed(self._readers, head=head, horizon=horizon, newest=newest)
+        self._writer = Writer(connection, operations, keep_events=keep_events, publish=self._feed.publish, room=room)
+        self.identities = SqliteIdentities(self._writer, known)
+        self.secrets = SqliteSecrets(self._writer, self._readers)
+        self.audit = SqliteAudit(self._writer, self._readers)
 
     @classmethod
     async def open(
@@ -82,20 +85,12 @@ class SqliteStore:
                 undo.callback(connection.close)
                 point = schema.open_reader(path)
                 undo.callback(point.close)
-                head, horizon = read_ops.position(point)
-                newest = read_ops.newest(point)
-                known = sqlite_identities.load(point)
+                operations = WriteOperations(connection, clock=clock, new_id=new_id)
+                store = cls(path, lock, connection, point, operations=operations, keep_events=keep_events, room=room)
             except (sqlite3.Error, OSError) as error:
                 raise Unavailable(f"cannot open {path}: {error}") from error
             undo.pop_all()
-        readers = Readers(path)
-        feed = Feed(readers, head=head, horizon=horizon, newest=newest)
-        ledger = Ledger(connection, clock=clock, new_id=new_id)
-        writer = Writer(connection, ledger, keep_events=keep_events, publish=feed.publish, room=room)
-        return cls(
-            lock=lock, ledger=ledger, writer=writer, readers=readers, feed=feed, point=point,
-            identities=SqliteIdentities(writer, known),
-        )  # fmt: skip
+        return store
 
     async def get(self, ref: Ref) -> Resource:
         # In the event loop itself: a lookup by key takes microseconds, a thread switch ten times that.
@@ -103,7 +98,7 @@ class SqliteStore:
             return read_ops.get(self._point, ref)
 
     async def list(
-        self, kind: str, where: Where = read_ops.EVERYTHING, *, limit: int | None = None, after: str | None = None
+        self, kind: str, where: Where = EVERYTHING, *, limit: int | None = None, after: str | None = None
     ) -> Listing:
         return await self._readers.run(lambda connection: read_ops.listing(connection, kind, where, limit, after))
 
@@ -111,19 +106,19 @@ class SqliteStore:
         return await self._readers.run(lambda connection: read_ops.among(connection, refs))
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _resource_of(await self._writer.write(lambda _: self._ledger.create(new, by, guard), adds=True))
+        return _resource_of(await self._writer.write(lambda _: self._ops.create(new, by, guard), adds=True))
 
     async def update(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
-        return _resource_of(await self._writer.write(lambda _: self._ledger.update(new, by, guard), adds=_adds(new)))
+        return _resource_of(await self._writer.write(lambda _: self._ops.update(new, by, guard), adds=_adds(new)))
 
     async def update_status(
         self, new: Resource, by: str, *, decision: str | None = None, guard: Guard | None = None
     ) -> Resource:
-        written = self._writer.write(lambda _: self._ledger.update_status(new, by, decision, guard), adds=_adds(new))
+        written = self._writer.write(lambda _: self._ops.update_status(new, by, decision, guard), adds=_adds(new))
         return _resource_of(await written)
 
     async def delete(self, ref: Ref, by: str, *, uid: str | None = None, guard: Guard | None = None) -> Resource | None:
-        return (await self._writer.write(lambda _: self._ledger.delete(ref, by, uid, guard))).resource
+        return (await self._writer.write(lambda _: self._ops.delete(ref, by, uid, guard))).resource
 
     def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
         """Like `Store.watch`; ends when the store is closed. Close it, or cancel its reader, to end it earlier."""
@@ -166,6 +161,6 @@ def _adds(new: Resource) -> bool:
     return not new.deleting and new.kind != "Node"
 
 
-def _resource_of(outcome: Outcome) -> Resource:
+def _resource_of(outcome: WriteResult) -> Resource:
     assert outcome.resource is not None
     return outcome.resource

@@ -40,7 +40,7 @@ class Feed:
         """Upper bound of the last change for kinds that are not in `newest`."""
         self._tail: deque[Event] = deque()
         self._tail_bytes = 0
-        self._newest_told = head
+        self._newest_recorded = head
         """Up to this version, watchers of all kinds may have something to read."""
         self._unseen = 0
         """Up to this version, a writer other than this store may have made changes of any kind."""
@@ -67,19 +67,19 @@ class Feed:
         if recorded:
             changed[revisions.KIND] = recorded
         self._newest.update(changed)
-        told_to_all = bool(changed.keys() - catalog.UNRECORDED)
-        if told_to_all:
-            self._newest_told = self._head
-        told = {
+        is_recorded = bool(changed.keys() - catalog.UNRECORDED)
+        if is_recorded:
+            self._newest_recorded = self._head
+        concerned = {
             waiter
             for waiter, kind in self._waiting.items()
-            if foreign or (told_to_all if kind is None else kind in changed)
+            if foreign or (is_recorded if kind is None else kind in changed)
         }
-        self._wake(told, before)
+        self._wake(concerned, before)
 
     async def watch(self, kind: str | None, since: str, *, quiet: float | None = None) -> AsyncGenerator[Event, None]:
         if not re.fullmatch(r"[0-9]{1,18}", since):
-            raise BadRequest(f"{since!r} is no resource version to watch from")
+            raise BadRequest(f"{since!r} is not a valid resource version to watch from")
         # The first page comes from the table: only it knows whether `since` ever existed and is still kept.
         page = await self._from_table(kind, int(since))
         while True:
@@ -155,7 +155,7 @@ class Feed:
             del self._waiting[waiter]
 
     def _newest_of(self, kind: str | None) -> int:
-        return max(self._newest_told if kind is None else self._newest.get(kind, 0), self._unseen)
+        return max(self._newest_recorded if kind is None else self._newest.get(kind, 0), self._unseen)
 
     def _wake(self, waiters: set[asyncio.Future[int]], quiet_until: int) -> None:
         for waiter in waiters:

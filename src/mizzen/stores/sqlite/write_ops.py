@@ -6,22 +6,23 @@ They run inside a transaction that the caller begins and ends. If one raises, th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
+import msgspec
+
 from mizzen.errors import Conflict, Forbidden
-from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.stores import name_errors
 from mizzen.stores.sqlite import codec, indexes, revisions
-from mizzen.stores.sqlite.read_ops import Present
+from mizzen.stores.sqlite.read_ops import SqlitePresent
 from mizzen.stores.store import Event, Guard
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WriteResult:
     """The result for the caller and the event for watchers; no event if nothing changed."""
 
     resource: Resource | None
@@ -30,7 +31,7 @@ class Outcome:
     """Whether history has an entry for it."""
 
 
-class Ledger:
+class WriteOperations:
     def __init__(
         self, connection: sqlite3.Connection, *, clock: Callable[[], datetime], new_id: Callable[[], str]
     ) -> None:
@@ -38,69 +39,64 @@ class Ledger:
         self._clock = clock
         self._new_id = new_id
 
-    def create(self, new: Resource, by: str, guard: Guard | None) -> Outcome:
+    def create(self, new: Resource, by: str, guard: Guard | None) -> WriteResult:
         _check_kind(new.kind)
-        there = self._find(new.ref)
+        there = codec.find(self._connection, new.ref)
         if there is not None:
             raise name_errors.name_taken(there)
         self._ask(guard)
         now = self._clock()
         meta = replace(new.meta, uid=self._new_id(), generation=1, created=now, deleted=None)
         event = self._write("ADDED", None, replace(new, meta=meta))
-        made = event.resource
-        recorded = self._record(made, "created", by, now, before=None, after=made.spec)
-        return Outcome(made, event, recorded=recorded)
+        created = event.resource
+        recorded = revisions.record(self._connection, created, "created", by, now, before=None, after=created.spec)
+        return WriteResult(created, event, recorded=recorded)
 
-    def update(self, new: Resource, by: str, guard: Guard | None = None) -> Outcome:
+    def update(self, new: Resource, by: str, guard: Guard | None = None) -> WriteResult:
         old = self._current(new)
         respecified = not codec.same(old.spec, dict(new.spec), new)
         if not respecified and codec.same(_writable(old.meta), _writable(new.meta), new):
-            return Outcome(old)
+            return WriteResult(old)
         if old.deleting and not set(new.meta.finalizers) <= set(old.meta.finalizers):
-            raise Conflict(f"{old.ref} is being deleted: finalizers can only be taken off")
+            raise Conflict(f"{old.ref} is being deleted: finalizers can only be removed")
         self._ask(guard)
-        meta = replace(
-            old.meta,
-            generation=old.meta.generation + respecified,
-            labels=new.meta.labels,
-            annotations=new.meta.annotations,
-            owners=new.meta.owners,
-            finalizers=new.meta.finalizers,
-            managed=new.meta.managed,
-        )
+        written = {name: getattr(new.meta, name) for name in _WRITABLE}
+        meta = replace(old.meta, generation=old.meta.generation + respecified, **written)
         released = old.deleting and not meta.finalizers
         event = self._write("DELETED" if released else "MODIFIED", old, replace(old, meta=meta, spec=new.spec))
         now = event.resource
-        recorded = respecified and self._record(now, "updated", by, self._clock(), before=old.spec, after=now.spec)
-        return Outcome(now, event, recorded=recorded)
+        recorded = respecified and revisions.record(
+            self._connection, now, "updated", by, self._clock(), before=old.spec, after=now.spec
+        )
+        return WriteResult(now, event, recorded=recorded)
 
-    def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> Outcome:
+    def update_status(self, new: Resource, by: str, decision: str | None, guard: Guard | None) -> WriteResult:
         old = self._current(new)
         if codec.same(old.status, dict(new.status), new):
-            return Outcome(old)
+            return WriteResult(old)
         self._ask(guard)
         meta = replace(old.meta, managed=new.meta.managed)
         event = self._write("MODIFIED", old, replace(old, meta=meta, status=new.status))
         now = event.resource
-        recorded = decision is not None and self._record(
-            now, decision, by, self._clock(), before=old.status, after=now.status
+        recorded = decision is not None and revisions.record(
+            self._connection, now, decision, by, self._clock(), before=old.status, after=now.status
         )
-        return Outcome(now, event, recorded=recorded)
+        return WriteResult(now, event, recorded=recorded)
 
-    def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> Outcome:
+    def delete(self, ref: Ref, by: str, uid: str | None, guard: Guard | None) -> WriteResult:
         old = self._found(ref)
         if uid is not None and uid != old.meta.uid:
-            raise Conflict(f"{ref} is another object now than the one to delete")
+            raise Conflict(f"{ref} has the uid {old.meta.uid}, not {uid}")
         if old.deleting:
-            return Outcome(old)
+            return WriteResult(old)
         self._ask(guard)
         now = self._clock()
         if old.meta.finalizers:
             event = self._write("MODIFIED", old, replace(old, meta=replace(old.meta, deleted=now)))
         else:
             event = self._write("DELETED", old, old)
-        recorded = self._record(event.resource, "deleted", by, now, before=old.spec, after=None)
-        return Outcome(event.resource if old.meta.finalizers else None, event, recorded=recorded)
+        recorded = revisions.record(self._connection, event.resource, "deleted", by, now, before=old.spec, after=None)
+        return WriteResult(event.resource if old.meta.finalizers else None, event, recorded=recorded)
 
     def compact(self, keep: int) -> int:
         """Drops all but the newest `keep` events. Returns the horizon."""
@@ -111,44 +107,25 @@ class Ledger:
         self._connection.execute("DELETE FROM events WHERE rv <= ?", (horizon,))
         return int(horizon)
 
-    def _record(
-        self,
-        resource: Resource,
-        action: str,
-        by: str,
-        time: datetime,
-        *,
-        before: Mapping[str, Any] | None,
-        after: Mapping[str, Any] | None,
-    ) -> bool:
-        """Writes a history entry. Returns False for kinds without history."""
-        if resource.kind in catalog.UNRECORDED:
-            return False
-        revisions.record(self._connection, resource, action, by, time, before=before, after=after)
-        return True
-
     def _ask(self, guard: Guard | None) -> None:
         if guard is not None:
-            guard(Present(self._connection))
+            guard(SqlitePresent(self._connection))
 
     def _current(self, new: Resource) -> Resource:
         """Returns the stored object if `new` is based on its current version."""
         old = self._found(new.ref)
         if new.meta.uid not in ("", old.meta.uid):
-            raise Conflict(f"{new.ref} was deleted and made anew since it was read", hint="read it again")
+            raise Conflict(f"{new.ref} was deleted and created again since it was read", hint="read it again")
         if new.meta.resource_version not in ("", old.meta.resource_version):
             raise Conflict(f"{new.ref} changed since it was read", hint="read it again and repeat the change")
         return old
 
     def _found(self, ref: Ref) -> Resource:
         _check_kind(ref.kind)
-        found = self._find(ref)
+        found = codec.find(self._connection, ref)
         if found is None:
             raise name_errors.missing(ref)
         return found
-
-    def _find(self, ref: Ref) -> Resource | None:
-        return codec.find(self._connection, ref)
 
     def _write(self, type_: Literal["ADDED", "MODIFIED", "DELETED"], old: Resource | None, new: Resource) -> Event:
         """Assigns the next resource version and stores (or removes) `new`, with its event and index rows."""
@@ -169,16 +146,20 @@ class Ledger:
         before, after = indexes.NOTHING if old is None else indexes.entries(old), indexes.entries(new)
         indexes.move(self._connection, key, before, indexes.NOTHING if type_ == "DELETED" else after)
         traits = None if old is None else indexes.selectors_before(before, after)
-        written = None if traits is None else indexes.encode(traits)
-        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, written))
+        seen = None if traits is None else msgspec.json.encode(traits)
+        self._connection.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)", (rv, *key, type_, body, seen))
         # Decode again instead of passing `new` on: the caller may change its own object later.
         return Event(type_, codec.decode(body), len(body), traits)
+
+
+_WRITABLE = ("labels", "annotations", "owners", "finalizers", "managed")
+"""Fields of metadata that callers may change."""
 
 
 def _check_kind(kind: str) -> None:
     if kind == revisions.KIND:
         raise Forbidden(
-            "nobody writes a Revision: history records what is done to other objects",
+            "a Revision cannot be written: the store records the changes of other objects in it",
             hint="change the object itself; mizzen rollback writes an earlier state as a new one",
         )
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from mizzen.errors import Unavailable
-from mizzen.stores.sqlite.write_ops import Ledger, Outcome
+from mizzen.stores.sqlite.write_ops import WriteOperations, WriteResult
 from mizzen.stores.store import Event
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Writer:
     def __init__(
         self,
         connection: sqlite3.Connection,
-        ledger: Ledger,
+        operations: WriteOperations,
         *,
         keep_events: int,
         publish: Callable[[Sequence[Event], int, int], None],
@@ -54,7 +54,7 @@ class Writer:
         `recorded` is the version of the last change with a history entry, or 0. `room` raises if nothing may be added.
         """
         self._connection = connection
-        self._ledger = ledger
+        self._ops = operations
         self._keep_events = keep_events
         self._publish = publish
         self._room = room
@@ -115,8 +115,8 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             results = [self._attempt(job) for job in batch]
-            changed = any(isinstance(result, Outcome) and result.event for result in results)
-            horizon = self._ledger.compact(self._keep_events) if changed else 0
+            changed = any(isinstance(result, WriteResult) and result.event for result in results)
+            horizon = self._ops.compact(self._keep_events) if changed else 0
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - callers must get any error, and the thread must continue
             if self._connection.in_transaction:
@@ -138,7 +138,7 @@ class Writer:
         return result
 
     def _deliver(self, batch: list[_Job], results: list[object], horizon: int) -> None:
-        outcomes = [result for result in results if isinstance(result, Outcome)]
+        outcomes = [result for result in results if isinstance(result, WriteResult)]
         events = [outcome.event for outcome in outcomes if outcome.event]
         if events:
             recorded = [int(one.event.resource.meta.resource_version) for one in outcomes if one.event and one.recorded]
@@ -159,6 +159,6 @@ class Writer:
 def _failure(error: Exception) -> Exception:
     if not isinstance(error, sqlite3.Error):
         return error
-    unavailable = Unavailable(f"the store cannot write: {error}", hint="look for a full disk or missing permissions")
+    unavailable = Unavailable(f"the store cannot write: {error}", hint="check for a full disk or missing permissions")
     unavailable.__cause__ = error
     return unavailable

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from mizzen.graph.table_types import RecordLimits
 from mizzen.selection.records import segments
 from mizzen.selection.records.lookup import find
-from mizzen.selection.records.record import Record, encode_record
+from mizzen.selection.records.record import RoutingRecord, encode_record
 from mizzen.selection.records.writer import LINGER_SECONDS, RETRY_SECONDS, RecordLog
 
 WHAT = encode_record(3, [("a", "b", 0.9)], [("a", ""), ("b", "1")])
-RECORD = Record(3, [("a", "b", 0.9)], [("a", ""), ("b", "1")])
+RECORD = RoutingRecord(3, [("a", "b", 0.9)], [("a", ""), ("b", "1")])
 OUTPUTS = b'[{"name":"predict","datatype":"INT64","shape":[1],"data":[1]}]'
 DAY = 86400.0
 
@@ -124,7 +124,7 @@ def test_whatever_is_written_is_read(
         found = find(folder, "u", id_)
     finally:
         log.close()
-    assert found == (id_, wall.now, user, outputs, Record(generation, decisions, ran))
+    assert found == (id_, wall.now, user, outputs, RoutingRecord(generation, decisions, ran))
 
 
 def test_of_an_answer_that_is_too_large_is_kept_that_it_was(tmp_path: Path, log: RecordLog) -> None:

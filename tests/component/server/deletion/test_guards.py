@@ -13,9 +13,8 @@ from mizzen.errors import Conflict
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.admission import create_guards
 from mizzen.server.deletion import cascade
-from mizzen.stores.sqlite.read_ops import EVERYTHING
 from mizzen.stores.sqlite.reader_pool import Snapshot
-from mizzen.stores.store import Guard, Listing, Present, Where
+from mizzen.stores.store import EVERYTHING, Guard, Listing, Present, Where
 from tests.component.server.cascades import end, finishing
 from tests.support.reconcile import virtual
 from tests.support.reconcile.memory import CountingStore

@@ -18,7 +18,7 @@ from mizzen.selection.state_db import Quality
 from mizzen.server.monitor import comparison
 from mizzen.server.monitor.sessions import COOKIE
 from mizzen.usage.inventory import Inventory, ServedVersion
-from mizzen.usage.rates import Figures, Growth, Sample
+from mizzen.usage.rates import Figures, Growth, UsageSample
 from mizzen.usage.sampler import UsageSnapshot
 from tests.support.server.harness import HERE, TOKEN, Harness, serving
 
@@ -363,7 +363,7 @@ def test_served_versions_stand_beside_with_how_they_do() -> None:
     known = Inventory({("default", "iris", "9"): ServedVersion(("iris-9", "iris-9-2"), 2, 2)})
     judged = {("default", "iris", "9"): Quality("", "9", 4, 1.0, 10, 8.0)}
     rows = comparison.render_live(
-        Ref("Model", "iris"), UsageSnapshot(Sample(0.0, inventory=known), Growth(), served, {}), judged
+        Ref("Model", "iris"), UsageSnapshot(UsageSample(0.0, inventory=known), Growth(), served, {}), judged
     )
     assert rows == [
         {"version": "9", "server": "iris-9, iris-9-2", "requests": 20.0, "errorRate": 0.25, "p50": 0.002, "p99": 0.02,

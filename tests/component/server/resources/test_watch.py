@@ -19,9 +19,8 @@ from mizzen.server.app import begin_stop
 from mizzen.server.resources import tables
 from mizzen.server.resources import watch as watches
 from mizzen.server.resources.representation import Representation
-from mizzen.stores.sqlite.read_ops import EVERYTHING
 from mizzen.stores.sqlite.store import SqliteStore
-from mizzen.stores.store import Listing, Where
+from mizzen.stores.store import EVERYTHING, Listing, Where
 from tests.component.server.resources.test_routes import model
 from tests.support.server.harness import HERE, ROOT, Harness, serving
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mizzen.access import credentials
-from mizzen.access.access_file import AccessFile, Grant, TokenEntry
+from mizzen.access.access_file import AccessFile, TokenEntry
 from mizzen.access.policy import ANONYMOUS, VERBS, Actor, Binding, Target, Verb
 from mizzen.gateway.access import authorizer
 from mizzen.gateway.access.authorizer import PLANE, PREDICT, READ, SEE, Authorizer
@@ -69,7 +69,7 @@ def expected(
             actor = Actor(good[0].principal, admin=good[0].admin) if good else None
     if actor is None:
         return 401
-    every = [grant.binding for grant in access.grants]
+    every = [*access.grants]
     open_ = anonymous and access.anonymous
     if any(may(actor, verb, target, every, anonymous=open_) for verb in verbs):
         return 0
@@ -94,7 +94,7 @@ def test_the_answer_is_that_of_the_slow_reference(
     granted: list[Binding],
     asked: list[tuple[tuple[bytes, ...], tuple[Verb, ...], Target]],
 ) -> None:
-    access = AccessFile(anonymous=file_says, passes=tuple(given_out), grants=tuple(map(Grant.of, granted)))
+    access = AccessFile(anonymous=file_says, passes=tuple(given_out), grants=tuple(granted))
     ours = Authorizer(access, anonymous=settings_say, wall=lambda: NOW)
     for sent, verbs, target in (*asked, *asked):  # the second time from memory
         decision = ours.authorize(sent, verbs, target)
@@ -116,7 +116,7 @@ IRIS = Target("default", "Model", "iris", models=frozenset({"iris"}))
 def ann(expires: float | None = None) -> AccessFile:
     binding = Binding("b", "default", frozenset({"ann"}), frozenset({"predict"}), "iris")
     one = TokenEntry(digest=credentials.digest("secret"), id="t", principal="ann", expires=expires)
-    return AccessFile(passes=(one,), grants=(Grant.of(binding),))
+    return AccessFile(passes=(one,), grants=(binding,))
 
 
 def test_a_token_ends_to_the_moment_however_often_it_was_good() -> None:

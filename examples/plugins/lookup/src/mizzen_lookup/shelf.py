@@ -41,9 +41,6 @@ class Shelf:
         except FileNotFoundError:
             raise KeyError(digest) from None
 
-    def has(self, digest: str) -> bool:
-        return self._place(digest).exists()
-
     def delete(self, digest: str) -> None:
         self._place(digest).unlink(missing_ok=True)
 
