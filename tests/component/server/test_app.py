@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 
 import httpx2
+import pytest
 
 import mizzen
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Ref
 from mizzen.server.app import begin_stop
 from tests.support.server.harness import INFERENCE, Harness, deploy
+
+pytestmark = pytest.mark.own_plane
 
 
 def test_the_root_leads_on(admin: httpx2.Client) -> None:

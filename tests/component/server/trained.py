@@ -27,7 +27,7 @@ def code(plane: Harness, admin: httpx2.Client, model: str = "iris", *, framework
     admin.post("/model", json={"name": model})
     plane.file(f"{model}-code/train.py", "print('trains')")
     plane.file(f"{model}-code/more.txt", "more")
-    sent = {"path": str(plane.folder / f"{model}-code"), "framework": framework}
+    sent = {"path": str(plane.files / f"{model}-code"), "framework": framework}
     answer = admin.post(f"/model/{model}/version", json=sent)
     assert answer.status_code == 201, answer.text
     return str(answer.json()["version"])

@@ -1,13 +1,18 @@
-"""The real app over a real store and real blobs, on a free loopback port, in a thread of its own."""
+"""The real app over a real store and real blobs, on a free loopback port, in a thread of its own.
+
+Tests of one module share a plane: each has a namespace of its own in it, which its `Harness` and its clients fill in.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,7 +24,7 @@ from starlette.applications import Starlette
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.kinds.schema.resource import Condition, Meta, Ref, Resource, format_time
+from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Condition, Meta, Ref, Resource, format_time
 from mizzen.kinds.serving import InferenceModelStatus
 from mizzen.runs.checkpoints import CheckpointStore
 from mizzen.server.admin.metrics import PlaneStats
@@ -36,31 +41,74 @@ from mizzen.stores.sqlite.store import SqliteStore
 TOKEN = "a-token-for-tests-only"
 INFERENCE = "http://127.0.0.1:1"
 ROOT = "/apis/mizzen.dev/v1alpha1"
-HERE = f"{ROOT}/namespaces/default"
+HERE = f"{ROOT}/namespaces/{{namespace}}"
+"""The objects of a client's namespace, whose name the client fills in."""
 
 T = TypeVar("T")
 
 
+class Client(httpx2.Client):
+    """Sends requests about one namespace: its name replaces `{namespace}` in a path, and is the `namespace` parameter
+    of requests to /model, /graph and /secret that do not give another."""
+
+    def __init__(self, url: str, namespace: str, headers: Mapping[str, str]) -> None:
+        # Without `verify=False` it reads the certificate authorities, which takes longer than most tests.
+        super().__init__(base_url=url, headers=headers, timeout=60, trust_env=False, verify=False)
+        self.namespace = namespace
+
+    def path(self, path: str) -> str:
+        """As it is sent, and as responses name it."""
+        path = path.replace("{namespace}", self.namespace)
+        if self.namespace == DEFAULT_NAMESPACE or not re.match(r"/(model|graph|secret)\b", path):
+            return path
+        if re.search(r"[?&]namespace=", path):
+            return path
+        return f"{path}{'&' if '?' in path else '?'}namespace={self.namespace}"
+
+    def build_request(self, method: str, url: httpx2.URL | str, **more: Any) -> httpx2.Request:
+        path = self.path(str(url))
+        if more.get("params") is not None:  # which would replace the query of the path
+            more["params"] = httpx2.QueryParams(httpx2.URL(path).query).merge(more["params"])
+        return super().build_request(method, path, **more)
+
+
 @dataclass(slots=True)
 class Harness:
-    """A running control API. `store` lives in the server's loop: use it through `run`."""
+    """A running control API, seen from one namespace. `store` lives in the server's loop: use it through `run`."""
 
     url: str
     store: SqliteStore
     app: Starlette
     folder: Path
+    """Where the plane keeps its data."""
+    files: Path
+    """Where `file` writes."""
     loop: asyncio.AbstractEventLoop
-    clients: list[httpx2.Client] = field(default_factory=list)
+    namespace: str = DEFAULT_NAMESPACE
+    clients: list[Client] = field(default_factory=list)
     not_ready: bool = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
-    def client(self, token: str | None = TOKEN, **headers: str) -> httpx2.Client:
+    @contextmanager
+    def view(self, namespace: str, files: Path) -> Iterator[Harness]:
+        """The same API for a test that has this namespace, which is created, and this folder to itself."""
+        self.run(namespaced_store.ensure(self.store, namespace, "system"))
+        view = replace(self, namespace=namespace, files=files, clients=[])
+        try:
+            yield view
+        finally:
+            view.close()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+
+    def client(self, token: str | None = TOKEN, **headers: str) -> Client:
         if token is not None:
             headers["authorization"] = f"Bearer {token}"
-        # Without `verify=False` it reads the certificate authorities, which takes longer than most tests.
-        client = httpx2.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=False)
+        client = Client(self.url, self.namespace, headers)
         self.clients.append(client)
         return client
 
@@ -72,30 +120,27 @@ class Harness:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["token"])
 
-    def permit(
-        self, name: str, *verbs: str, subjects: Sequence[str], namespace: str = "default", **target: str
-    ) -> None:
+    def permit(self, name: str, *verbs: str, subjects: Sequence[str], namespace: str = "", **target: str) -> None:
         """A RoleBinding, about the whole namespace when it names nothing else."""
+        namespace = namespace or self.namespace
         spec = {"subjects": list(subjects), "verbs": list(verbs), "target": target or {"namespace": namespace}}
         resource = Resource("RoleBinding", Meta(name, namespace), spec)
         self.run(self.store.create(resource, "admin"))
 
-    def forbid(self, name: str, namespace: str = "default") -> None:
-        self.run(self.store.delete(Ref("RoleBinding", name, namespace), "admin"))
+    def forbid(self, name: str, namespace: str = "") -> None:
+        self.run(self.store.delete(Ref("RoleBinding", name, namespace or self.namespace), "admin"))
 
     def audited(self, **query: Any) -> tuple[AuditEntry, ...]:
         """Newest first."""
         return self.run(self.store.audit.entries(AuditQuery(**query), limit=10_000))
 
     def file(self, name: str, content: str = "content") -> str:
-        path = self.folder / name
+        path = self.files / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
         return str(path)
 
-    def make_ready(
-        self, server: str, version: str, namespace: str = "default", signature: Signature | None = None
-    ) -> None:
+    def make_ready(self, server: str, version: str, namespace: str = "", signature: Signature | None = None) -> None:
         """What controllers would report once the server answers."""
         condition = Condition(
             type="Ready", status="True", reason="Serving", last_transition_time=format_time(datetime.now(UTC))
@@ -109,7 +154,7 @@ class Harness:
         )
 
         async def write() -> None:
-            resource = await self.store.get(Ref("InferenceModel", server, namespace))
+            resource = await self.store.get(Ref("InferenceModel", server, namespace or self.namespace))
             await self.store.update_status(resource.with_status(status), "system")
 
         self.run(write())
@@ -122,6 +167,33 @@ class Harness:
             await self.store.update(replace(resource, meta=replace(resource.meta, finalizers=())), "system")
 
         self.run(write())
+
+
+class Server(uvicorn.Server):
+    """Ends as soon as it may: uvicorn's own looks every 0.1 seconds, several times."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.stop = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        while not await self.on_tick(0):  # each sets the `Date` of responses
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.stop.wait(), 1)
+                self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        state = self.server_state
+        for connection in list(state.connections):
+            connection.shutdown()
+        deadline = time.monotonic() + 5
+        while (state.connections or state.tasks) and time.monotonic() < deadline:  # noqa: ASYNC110 - there is no event
+            await asyncio.sleep(0.001)
+        for task in state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
 
 
 async def fake_logs(
@@ -155,7 +227,7 @@ def serving(
     listener = socket.socket(fileno=socket.create_server(("127.0.0.1", 0)).detach())
     started: list[Harness] = []
     ready = threading.Event()
-    stop: list[uvicorn.Server] = []
+    stop: list[asyncio.Event] = []
 
     async def main() -> None:
         store = await SqliteStore.open(
@@ -187,11 +259,9 @@ def serving(
         if change is not None:
             change(app)
         port = listener.getsockname()[1]
-        started.append(Harness(f"http://127.0.0.1:{port}", store, app, folder, asyncio.get_running_loop()))
-        server = uvicorn.Server(
-            uvicorn.Config(app, lifespan="on", log_config=None, ws="none", timeout_graceful_shutdown=5)
-        )
-        stop.append(server)
+        started.append(Harness(f"http://127.0.0.1:{port}", store, app, folder, folder, asyncio.get_running_loop()))
+        server = Server(uvicorn.Config(app, lifespan="on", log_config=None, ws="none"))
+        stop.append(server.stop)
         ready.set()
         try:
             await server.serve([listener])
@@ -204,9 +274,8 @@ def serving(
     try:
         yield started[0]
     finally:
-        for client in started[0].clients:
-            client.close()
-        stop[0].should_exit = True
+        started[0].close()
+        started[0].loop.call_soon_threadsafe(stop[0].set)
         thread.join(60)
         listener.close()
         assert not thread.is_alive()

@@ -13,6 +13,8 @@ import pytest
 from mizzen.stores.records.vault import Vault
 from tests.support.server.harness import HERE, Harness
 
+pytestmark = pytest.mark.own_plane
+
 VALUE = "sesame-open-87431"
 
 

@@ -16,6 +16,8 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from mizzen.server.auth import tokens
 from tests.support.server.harness import HERE, ROOT, Harness, deploy, serving
 
+pytestmark = pytest.mark.own_plane
+
 WATCH = f"{HERE}/rolebindings?watch=true"
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import httpx2
+import pytest
 
 from mizzen.kinds.schema.resource import Ref
 from tests.support.server.harness import HERE, Harness, deploy
+
+pytestmark = pytest.mark.own_plane
 
 APPLY = "application/apply-patch+yaml"
 

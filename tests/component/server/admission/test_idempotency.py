@@ -16,6 +16,8 @@ from mizzen.server.admission import idempotency
 from tests.component.server.trained import TRAIN, code
 from tests.support.server.harness import HERE, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 JOBS = f"{HERE}/trainingjobs"
 
 

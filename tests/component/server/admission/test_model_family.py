@@ -10,6 +10,8 @@ from mizzen.server.admission import model_family
 from mizzen.stores.sqlite import codec
 from tests.support.server.harness import Harness
 
+pytestmark = pytest.mark.own_plane
+
 
 def test_a_description_reads_no_more_versions_than_it_holds(
     plane: Harness, admin: httpx2.Client, monkeypatch: pytest.MonkeyPatch

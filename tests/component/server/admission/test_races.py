@@ -16,6 +16,8 @@ from mizzen.server.admission import create_guards
 from tests.component.server.resources.test_routes import inference_model
 from tests.support.server.harness import HERE, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 PAIRS = 25
 
 Call = Callable[[httpx2.Client, str], httpx2.Response]

@@ -20,6 +20,8 @@ from mizzen.server.deletion.audit_retention import keep_pruning
 from mizzen.stores.records.protocol import AuditEntry, AuditLog, AuditQuery
 from tests.support.server.harness import HERE, TOKEN, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 
 class Breakable:
     """An audit whose disk is full when a test says so."""

@@ -13,6 +13,8 @@ from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import MODEL_LABEL
 from tests.support.server.harness import HERE, ROOT, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Iterator[Harness]:

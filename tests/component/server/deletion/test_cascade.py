@@ -21,6 +21,8 @@ from mizzen.stores.store import Guard
 from tests.component.server.cascades import deletions, end, finishing
 from tests.support.server.harness import HERE, TOKEN, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 
 def test_a_served_model_stays_and_says_why(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)

@@ -20,6 +20,8 @@ from tests.component.server.sending import contents, digest_of, listed
 from tests.support.blobs.packing import FILES, tarred
 from tests.support.server.harness import Harness
 
+pytestmark = pytest.mark.own_plane
+
 GRACE = timedelta(hours=1)
 PY = {"framework": "python", "entrypoint": "model:predict"}
 

@@ -20,6 +20,8 @@ from tests.support.reconcile import virtual
 from tests.support.reconcile.memory import CountingStore
 from tests.support.server.harness import HERE, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 JOB = Resource("TrainingJob", Meta("run"), {"modelName": "iris", "version": "v1"})
 MONITOR = Resource("Monitor", Meta("board"), {"modelName": "iris"})
 ROLLOUT = Resource("Rollout", Meta("slowly"), {"target": {"kind": "Model", "name": "iris"}})

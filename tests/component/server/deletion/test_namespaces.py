@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import httpx2
+import pytest
 
 from mizzen.errors import NotFound
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
@@ -17,6 +18,8 @@ from mizzen.stores.records.vault import Vault
 from mizzen.stores.store import Where
 from tests.component.server.resources.test_routes import model
 from tests.support.server.harness import ROOT, Harness
+
+pytestmark = pytest.mark.own_plane
 
 SPACES = "/api/v1/namespaces"
 

@@ -17,6 +17,8 @@ from mizzen.server.http.body_workers import MAX_PER_ACTOR, BodyWorkers
 from mizzen.server.http.request_bodies import YAML_LIMIT
 from tests.support.server.harness import HERE, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Iterator[Harness]:

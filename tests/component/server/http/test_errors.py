@@ -17,6 +17,8 @@ from mizzen.errors import FAMILY, Fault, Invalid
 from mizzen.server.http.errors import STATUS, http_status, status_body
 from tests.support.server.harness import HERE, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 
 def check_shape(response: httpx2.Response, code: int, reason: str) -> None:
     assert response.status_code == code, response.text

@@ -19,6 +19,8 @@ from mizzen.server.http.pagination import BLOCK, MOST_READ, Paginator
 from mizzen.stores.pages import fill_page
 from tests.support.server.harness import HERE, ROOT, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 
 def models(plane: Harness, *names: str) -> None:
     for name in names:

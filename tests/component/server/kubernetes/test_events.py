@@ -17,6 +17,8 @@ from mizzen.reconcile.recorder import EventNote
 from mizzen.server.auth import targets
 from tests.support.server.harness import Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 EVERYWHERE = "/api/v1/events"
 HERE = "/api/v1/namespaces/default/events"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

@@ -18,6 +18,8 @@ from tests.component.server.resources.test_routes import model
 from tests.support.server.harness import ROOT, Harness, serving
 from tests.unit.server.kubernetes.test_protobuf import KUBECTL
 
+pytestmark = pytest.mark.own_plane
+
 SPACES = "/api/v1/namespaces"
 MERGE = {"content-type": "application/merge-patch+json"}
 STRATEGIC = {"content-type": "application/strategic-merge-patch+json"}

@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from tests.component.server.admission.test_decode import causes
 from tests.support.server.harness import Harness, deploy, serving
+
+pytestmark = pytest.mark.own_plane
 
 
 def test_an_alias_is_a_change_of_the_spec_and_history_has_it(plane: Harness, iris: httpx2.Client) -> None:

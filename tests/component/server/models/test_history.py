@@ -17,6 +17,8 @@ from mizzen.stores.store import Revision
 from tests.component.server.resources.test_routes import inference_model
 from tests.support.server.harness import HERE, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 
 def test_history_tells_who_did_what_in_order(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)

@@ -12,6 +12,8 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource
 from tests.component.server.admission.test_decode import causes
 from tests.support.server.harness import Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 
 def test_promote_moves_current_and_keeps_the_one_before(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)

@@ -7,10 +7,13 @@ from datetime import datetime
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from mizzen.kinds.schema.resource import Meta, Resource
 from tests.component.server.admission.test_decode import causes
 from tests.support.server.harness import INFERENCE, Harness, deploy, serving
+
+pytestmark = pytest.mark.own_plane
 
 
 def test_create_describe_list_delete(admin: httpx2.Client) -> None:

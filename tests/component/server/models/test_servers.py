@@ -17,6 +17,8 @@ from tests.component.server.cascades import deletions
 from tests.support.examples import examples
 from tests.support.server.harness import HERE, INFERENCE, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:

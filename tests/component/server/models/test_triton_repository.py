@@ -14,6 +14,8 @@ from mizzen.server.models import triton_repository
 from tests.support.gateway.harness import until
 from tests.support.server.harness import HERE, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 LOAD, UNLOAD = "/v2/repository/models/iris/load", "/v2/repository/models/iris/unload"
 
 

@@ -29,6 +29,8 @@ from mizzen.showing import gate
 from tests.support import planes
 from tests.support.server.harness import TOKEN, Harness
 
+pytestmark = pytest.mark.own_plane
+
 AT = "/model/iris/monitor"
 TOOL = f"{AT}/tool/"
 

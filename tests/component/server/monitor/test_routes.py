@@ -22,6 +22,8 @@ from mizzen.usage.rates import Figures, Growth, UsageSample
 from mizzen.usage.sampler import UsageSnapshot
 from tests.support.server.harness import HERE, TOKEN, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 AT = "/model/iris/monitor"
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PATHS = (

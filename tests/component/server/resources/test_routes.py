@@ -11,7 +11,9 @@ import pytest
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource
-from tests.support.server.harness import HERE, ROOT, Harness
+from tests.support.server.harness import HERE, ROOT, Client, Harness
+
+pytestmark = pytest.mark.own_plane
 
 CONTENT = "content"
 DIGEST = f"sha256:{hashlib.sha256(CONTENT.encode()).hexdigest()}"
@@ -45,10 +47,10 @@ def make_iris(plane: Harness, admin: httpx2.Client) -> None:
     assert admin.post(f"{HERE}/models", json=model()).status_code == 201
 
 
-def test_create_read_list_replace_delete(admin: httpx2.Client) -> None:
+def test_create_read_list_replace_delete(admin: Client) -> None:
     created = admin.post(f"{HERE}/models", json=model(metadata={"labels": {"team": "a"}}, status={"current": "mine"}))
     assert created.status_code == 201, created.text
-    assert created.headers["location"] == f"{HERE}/models/iris"
+    assert created.headers["location"] == admin.path(f"{HERE}/models/iris")
     stored = created.json()
     assert stored["metadata"]["annotations"] == {"mizzen.dev/actor": "admin"}
     assert stored["metadata"]["generation"] == 1

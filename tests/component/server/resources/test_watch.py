@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import pytest
 
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Meta, Ref, Resource
@@ -23,6 +24,8 @@ from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import EVERYTHING, Listing, Where
 from tests.component.server.resources.test_routes import model
 from tests.support.server.harness import HERE, ROOT, Harness, serving
+
+pytestmark = pytest.mark.own_plane
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

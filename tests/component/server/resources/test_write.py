@@ -12,6 +12,8 @@ from mizzen.server.resources.write import OWNERS_WARNING
 from tests.component.server.sending import causes
 from tests.support.server.harness import HERE, ROOT, Harness
 
+pytestmark = pytest.mark.own_plane
+
 MODELS, SERVERS = f"{HERE}/models", f"{HERE}/inferencemodels"
 IRIS, ONE = f"{MODELS}/iris", f"{SERVERS}/one"
 MERGE, STEPS, APPLY = "application/merge-patch+json", "application/json-patch+json", "application/apply-patch+yaml"

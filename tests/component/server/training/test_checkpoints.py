@@ -18,6 +18,8 @@ from tests.component.server.sending import writer
 from tests.component.server.trained import TRAIN, code, save, start, tell
 from tests.support.server.harness import HERE, Harness
 
+pytestmark = pytest.mark.own_plane
+
 SERVE = "/model/iris/serve/1"
 
 
@@ -259,7 +261,7 @@ def test_what_loads_it_is_what_it_is(plane: Harness, iris: httpx2.Client) -> Non
     server = iris.post(f"/model/iris/serve/{version}").json()["id"]
     assert spec_of(iris, server)["frameworkType"] == "onnx"
     own = iris.post("/model/iris/version", json={
-        "path": str(plane.folder / "iris-code"), "framework": "python", "entrypoint": "train:Model",
+        "path": str(plane.files / "iris-code"), "framework": "python", "entrypoint": "train:Model",
     }).json()["version"]  # fmt: skip
     save(plane, start(iris, f"/model/iris/train/{own}"))
     server = iris.post(f"/model/iris/serve/{own}").json()["id"]

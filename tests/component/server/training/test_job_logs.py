@@ -12,6 +12,8 @@ from mizzen.kinds.schema.resource import Ref
 from tests.component.server.trained import TRAIN, code, prints, start, tell
 from tests.support.server.harness import HERE, Harness
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:

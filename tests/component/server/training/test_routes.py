@@ -20,6 +20,8 @@ from tests.component.server.trained import TRAIN, code, place, report, save, sta
 from tests.support import planes
 from tests.support.server.harness import HERE, Harness
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:

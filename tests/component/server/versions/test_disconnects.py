@@ -17,6 +17,8 @@ import pytest
 
 from tests.support.server.harness import TOKEN, Harness
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def iris(admin: httpx2.Client) -> httpx2.Client:

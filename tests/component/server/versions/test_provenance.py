@@ -14,6 +14,8 @@ from tests.component.server.resources.test_routes import CONTENT, DIGEST, make_i
 from tests.component.server.sending import causes
 from tests.support.server.harness import HERE, Harness
 
+pytestmark = pytest.mark.own_plane
+
 COMMIT = "0" * 40
 ZEROS = "sha256:" + "0" * 64
 GIT = {"repo": "https://example.org/big/corp", "commit": COMMIT}
@@ -53,7 +55,7 @@ def test_a_digest_that_its_files_show_may_be_said(plane: Harness, admin: httpx2.
 
 def test_what_the_plane_said_can_be_sent_back(plane: Harness, admin: httpx2.Client) -> None:
     admin.post("/model", json={"name": "iris"})
-    repo = plane.folder / "repo"
+    repo = plane.files / "repo"
     plane.file("repo/model.py", "def predict(x): return x\n")
     identity = ("-c", "user.name=a", "-c", "user.email=a@b")
     for command in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-q", "-m", "x")):

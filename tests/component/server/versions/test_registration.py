@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import httpx2
+import pytest
 
 from mizzen.access.policy import Actor
 from mizzen.server.admission import decode
@@ -10,6 +11,8 @@ from mizzen.server.versions import registration
 from tests.component.server.resources.test_routes import CONTENT, DIGEST, make_iris, model_version
 from tests.component.server.sending import causes
 from tests.support.server.harness import HERE, Harness
+
+pytestmark = pytest.mark.own_plane
 
 
 def test_the_plane_says_who_brought_a_version_and_whether_it_is_trusted(plane: Harness, admin: httpx2.Client) -> None:

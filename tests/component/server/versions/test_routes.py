@@ -16,6 +16,8 @@ from tests.component.server.resources.test_routes import CONTENT, model_version
 from tests.component.server.sending import causes, digest_of, writer
 from tests.support.server.harness import HERE, Harness, deploy
 
+pytestmark = pytest.mark.own_plane
+
 
 @pytest.fixture
 def iris(admin: httpx2.Client) -> httpx2.Client:
@@ -45,7 +47,7 @@ def test_a_file_becomes_the_next_version(plane: Harness, iris: httpx2.Client) ->
 def test_a_folder_keeps_its_layout(plane: Harness, iris: httpx2.Client) -> None:
     plane.file("code/model.py")
     plane.file("code/data/weights.pkl")
-    body = {"path": str(plane.folder / "code"), "entrypoint": "model:predict"}
+    body = {"path": str(plane.files / "code"), "entrypoint": "model:predict"}
     version = iris.post("/model/iris/version", json=body).json()
     assert version["framework"] == "python"
     assert [artifact["path"] for artifact in version["artifacts"]] == ["data/weights.pkl", "model.py"]
@@ -74,7 +76,7 @@ def test_frameworks_and_entrypoints_are_recognised(
 ) -> None:
     for file in files:
         plane.file(f"source/{file}")
-    version = iris.post("/model/iris/version", json={"path": str(plane.folder / "source"), **body}).json()
+    version = iris.post("/model/iris/version", json={"path": str(plane.files / "source"), **body}).json()
     assert (version["framework"], version["entrypoint"]) == (framework, entrypoint)
 
 
@@ -109,7 +111,7 @@ def test_what_cannot_be_told_from_the_files_must_be_said(
 ) -> None:
     for file in files:
         plane.file(f"source/{file}")
-    answer = iris.post("/model/iris/version", json={"path": str(plane.folder / "source"), **body})
+    answer = iris.post("/model/iris/version", json={"path": str(plane.files / "source"), **body})
     assert message in causes(answer)[field]
     assert "highestVersion" not in iris.get("/model/iris").json()["status"], "a refused version costs no number"
 

@@ -23,6 +23,8 @@ from tests.support.blobs.packing import FILES, outside, tarred, zipped
 from tests.support.examples import examples
 from tests.support.server.harness import HERE, Harness, serving
 
+pytestmark = pytest.mark.own_plane
+
 TGZ = {"content-type": "application/gzip"}
 PY = {"framework": "python", "entrypoint": "model:predict"}
 

@@ -11,6 +11,8 @@ from tests.component.server.sending import causes, writer
 from tests.support.blobs.packing import tarred
 from tests.support.server.harness import HERE, Harness
 
+pytestmark = pytest.mark.own_plane
+
 FILES = {"model.py": b"import os\ndef predict(x): return x\n", "weights.pkl": b"x"}
 TGZ = {"content-type": "application/gzip"}
 PREDICT = "framework=python&entrypoint=model:predict"
