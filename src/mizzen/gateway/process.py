@@ -76,7 +76,7 @@ class GatewayLimits:
 
 @dataclass(frozen=True, slots=True)
 class AccessOptions:
-    """Who may send requests, and where refusals are logged."""
+    """Access to this gateway, and the log of its refusals."""
 
     access: Path
     """access.json"""

@@ -39,7 +39,7 @@ class PreparedNode:
         self.children_by_name: dict[str, tuple[PreparedNode, int]] = {}
         self.shadows: tuple[PreparedNode, ...] = ()
         self.tolerates_late = False
-        """An ensemble downstream merges whatever has arrived by the deadline."""
+        """An ensemble downstream merges the messages that have arrived by the deadline."""
         self.final = False
         """Its outputs, alone or merged, are the answer: it is asked for the outputs that the caller wants."""
         self.direct = False

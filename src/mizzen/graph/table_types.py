@@ -114,7 +114,7 @@ class Merging(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     weights: tuple[float, ...] = ()
     """For each dependency, in order; empty: all equal."""
     partial: bool = False
-    """At the deadline, merge whatever has arrived."""
+    """At the deadline, merge the messages that have arrived."""
     threshold: float | None = None
     call: Callee | None = None
     incremental: bool = False

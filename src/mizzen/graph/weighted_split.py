@@ -1,8 +1,8 @@
 """Weighted splits: map a number to a branch, and a key to a number.
 
-A number in [0, 1) hits one branch, whatever the weights are (`bounds_of`, `draw`). It is random for each request, or
-derived from a key (`share_of`). A key always has the same number, so it keeps its branch while the weights stay the
-same. When weights change, a key moves only if a bound moves past it: of two branches, the growing one keeps its keys.
+A number in [0, 1) hits one branch, for any weights (`bounds_of`, `draw`). It is random for each request, or derived
+from a key (`share_of`). A key always has the same number, so it keeps its branch while the weights stay the same. When
+weights change, a key moves only if a bound moves past it: of two branches, the growing one keeps its keys.
 """
 
 from __future__ import annotations

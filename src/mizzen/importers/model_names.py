@@ -11,8 +11,8 @@ from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE
 
 
 class NameRegistry:
-    """The names in use in one import. `graphs` are the (namespace, name) of all its MLGraphs: a graph and a model with
-    the same name would be the same callable name here, and a graph that calls itself would never finish."""
+    """The names in use in one import. `graphs`: the (namespace, name) of all its MLGraphs. A model must not have the
+    name of a graph: both would be the same callable name, and the graph would call itself."""
 
     def __init__(self, graphs: Collection[tuple[str, str]] = ()) -> None:
         self._graphs = frozenset(graphs)

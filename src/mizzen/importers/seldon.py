@@ -65,32 +65,33 @@ def convert(spec: Any, caller: GraphContext) -> list[PredictorGraph]:
     return [*made, PredictorGraph(name, _split(name, deployment, notes), {}, dict(deployment.annotations))]
 
 
+@dataclass(frozen=True, slots=True)
 class _PredictorConverter:
     """One predictor."""
 
-    def __init__(
-        self, deployment: SeldonDeploymentSpec, predictor: SeldonPredictor, path: str, around: PredictorContext
-    ) -> None:
-        self._deployment = deployment
-        self._predictor = predictor
-        self._path = path
-        self._around = around
-        self._notes = around.caller.notes
+    deployment: SeldonDeploymentSpec
+    predictor: SeldonPredictor
+    path: str
+    around: PredictorContext
+
+    @property
+    def _notes(self) -> ImportNotes:
+        return self.around.caller.notes
 
     def convert(self) -> PredictorGraph:
-        predictor, annotations = self._predictor, {**self._deployment.annotations, **self._predictor.annotations}
-        self._notes.left_out(self._path, predictor.unknown)
+        predictor, annotations = self.predictor, {**self.deployment.annotations, **self.predictor.annotations}
+        self._notes.left_out(self.path, predictor.unknown)
         custom = list(self._custom())
         containers = [container["name"] for pod in custom for container in pod["spec"]["containers"]]
         dag = DagBuilder(self._notes, containers=containers, timeout_ms=self._timeout(annotations))
-        UnitTree(dag, self._around).place(predictor.graph, REQUEST, f"{self._path}.graph")
+        UnitTree(dag, self.around).place(predictor.graph, REQUEST, f"{self.path}.graph")
         spec = {**({"custom": custom} if custom else {}), "dag": dag.nodes}
-        return PredictorGraph(self._around.caller.graph, spec, dict(predictor.labels), annotations)
+        return PredictorGraph(self.around.caller.graph, spec, dict(predictor.labels), annotations)
 
     def _custom(self) -> Iterator[dict[str, Any]]:
-        units = {unit.name: unit for unit in _all(self._predictor.graph)}
-        for index, component in enumerate(self._predictor.component_specs):
-            path = f"{self._path}.componentSpecs[{index}]"
+        units = {unit.name: unit for unit in _all(self.predictor.graph)}
+        for index, component in enumerate(self.predictor.component_specs):
+            path = f"{self.path}.componentSpecs[{index}]"
             self._notes.left_out(path, component.unknown)
             pod = component.spec.model_dump(by_alias=True, exclude_unset=True)
             kept = []
@@ -99,7 +100,7 @@ class _PredictorConverter:
                 if unit is not None and is_replaced(unit, container.get("image", "")):
                     continue
                 kept.append(self._container(container, unit, path))
-            replicas = self._around.replicas if component.replicas is None else component.replicas
+            replicas = self.around.replicas if component.replicas is None else component.replicas
             if kept:
                 yield {"spec": {**pod, "containers": kept}, **({} if replicas is None else {"replicas": replicas})}
 

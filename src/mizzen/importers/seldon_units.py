@@ -15,7 +15,7 @@ from typing import Any, Final
 from mizzen.errors import Fault
 from mizzen.importers.dag_builder import DagBuilder, MessageSource
 from mizzen.importers.model_names import GraphContext
-from mizzen.importers.notes import CannotImport
+from mizzen.importers.notes import CannotImport, ImportNotes
 from mizzen.importers.percentages import WHOLE, per_cent
 from mizzen.importers.source_types import PredictiveUnit
 from mizzen.kinds.text import addresses
@@ -57,13 +57,16 @@ def is_replaced(unit: PredictiveUnit, image: str) -> bool:
     }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
 class UnitTree:
     """Places units in a Dag."""
 
-    def __init__(self, dag: DagBuilder, around: PredictorContext) -> None:
-        self._dag = dag
-        self._around = around
-        self._notes = around.caller.notes
+    dag: DagBuilder
+    around: PredictorContext
+
+    @property
+    def _notes(self) -> ImportNotes:
+        return self.around.caller.notes
 
     def place(self, unit: PredictiveUnit, source: MessageSource, path: str) -> MessageSource:
         """Places the unit and its subtree behind `source`, and returns the source of its response."""
@@ -71,12 +74,12 @@ class UnitTree:
         self._tell(unit, does, path)
         current = source
         if does.transforms_input:
-            current = MessageSource((self._dag.add(unit.name, current, path, calls=self._calls(unit, path)),))
+            current = MessageSource((self.dag.add(unit.name, current, path, calls=self._calls(unit, path)),))
         if unit.children:
             current = self._below(unit, does, current, path)
         if does.transforms_output:
-            wanted = unit.name if unit.name not in self._dag else f"{unit.name}-output"
-            current = MessageSource((self._dag.add(wanted, current, path, calls=self._calls(unit, path)),))
+            wanted = unit.name if unit.name not in self.dag else f"{unit.name}-output"
+            current = MessageSource((self.dag.add(wanted, current, path, calls=self._calls(unit, path)),))
         if current == source:
             raise CannotImport(
                 Fault(path, f"'{unit.name}' does nothing: no type of it makes a call, and it has no children")
@@ -96,9 +99,9 @@ class UnitTree:
         if unit.implementation != "AVERAGE_COMBINER":
             merge = {"implementation": self._calls(unit, path)}
             self._notes.add(path, f"combiner '{unit.name}' receives all responses in one message, as '<node>.<tensor>'")
-        wanted = unit.name if unit.name not in self._dag else f"{unit.name}-combined"
+        wanted = unit.name if unit.name not in self.dag else f"{unit.name}-combined"
         everything = MessageSource(MessageSource.all_of(answers).nodes)
-        return MessageSource((self._dag.add(wanted, everything, path, merge=merge),))
+        return MessageSource((self.dag.add(wanted, everything, path, merge=merge),))
 
     def _route_children(self, unit: PredictiveUnit, current: MessageSource, path: str) -> list[MessageSource]:
         route = self._asks(unit, path)
@@ -110,9 +113,7 @@ class UnitTree:
             answers.append(answer)
         if route is None:
             shares = self._shares(unit, path)
-            self._dag.set_route(
-                node, {"split": {"traffic": dict(zip(children, shares, strict=True))} if shares else {}}
-            )
+            self.dag.set_route(node, {"split": {"traffic": dict(zip(children, shares, strict=True))} if shares else {}})
         return answers
 
     def _first(self, unit: PredictiveUnit, current: MessageSource, path: str) -> MessageSource:
@@ -131,25 +132,25 @@ class UnitTree:
                 "neither delay nor fail the request. To get all responses, combine them",
             )
             shadows.append(self._branch(node, child, at)[0])
-        self._dag.set_route(node, {"split": {"shadow": shadows} if shadows else {}})
+        self.dag.set_route(node, {"split": {"shadow": shadows} if shadows else {}})
         return answer
 
     def _router(self, unit: PredictiveUnit, current: MessageSource, path: str, route: Mapping[str, Any] | None) -> str:
         """The node that transforms the unit's input, with the route set; without one, a new node that only routes."""
         route = {"split": {}} if route is None else route
         if len(current.nodes) == 1 and _UnitActions.of(unit).transforms_input:
-            self._dag.set_route(current.nodes[0], route)
+            self.dag.set_route(current.nodes[0], route)
             return current.nodes[0]
-        return self._dag.add(unit.name, current, path, route=route)
+        return self.dag.add(unit.name, current, path, route=route)
 
     def _branch(self, node: str, child: PredictiveUnit, path: str) -> tuple[str, MessageSource]:
-        mark = len(self._dag)
+        mark = len(self.dag)
         answer = self.place(child, MessageSource((node,)), path)
-        return self._dag.branch(node, mark, answer, f"{child.name}-in", path)
+        return self.dag.branch(node, mark, answer, f"{child.name}-in", path)
 
     def _asks(self, unit: PredictiveUnit, path: str) -> Mapping[str, Any] | None:
         """The route of a unit that decides by itself; None if traffic is split in fixed shares."""
-        image = self._around.images.get(unit.name, "")
+        image = self.around.images.get(unit.name, "")
         bandit = _bandit(unit, image)
         if unit.implementation in ("RANDOM_ABTEST", "SIMPLE_ROUTER"):
             return None
@@ -198,7 +199,7 @@ class UnitTree:
         return [*shares, *[0] * (count - 2)]
 
     def _calls(self, unit: PredictiveUnit, path: str) -> Mapping[str, Any]:
-        around, endpoint = self._around, unit.endpoint
+        around, endpoint = self.around, unit.endpoint
         if serves_model(unit):
             return {"kfservice": self._model(unit, path)}
         if unit.name in around.images:
@@ -214,7 +215,7 @@ class UnitTree:
         raise CannotImport(Fault(path, f"no container '{unit.name}' in componentSpecs, and no implementation"))
 
     def _model(self, unit: PredictiveUnit, path: str) -> str:
-        around, uri = self._around, unit.model_uri
+        around, uri = self.around, unit.model_uri
         meant = f"{unit.implementation} {uri}" if uri else f"{unit.implementation} of {around.caller.graph}/{unit.name}"
         name = around.caller.name_of(unit.name, meant, path)
         files = f"download the files of {uri}, then: " if uri else ""
@@ -238,7 +239,7 @@ class UnitTree:
         transforms = unit.type in ("TRANSFORMER", "OUTPUT_TRANSFORMER") or (
             does.transforms_output or "TRANSFORM_INPUT" in unit.methods
         )
-        if transforms and self._around.protocol == "seldon" and not serves_model(unit):
+        if transforms and self.around.protocol == "seldon" and not serves_model(unit):
             self._notes.add(
                 path,
                 f"'{unit.name}' is called at /predict like every node, not at /transform-input or /transform-output",

@@ -65,7 +65,7 @@ class RoleBindingSpec(Spec):
     """
 
     subjects: Annotated[tuple[str, ...], MaxItems(1000)] = Field(
-        description="Who gets the rights: names of principals, `group:<name>`, or `*` for everyone with a valid token."
+        description="The principals that get the rights: names, `group:<name>`, or `*` for all with a valid token."
     )
     verbs: Annotated[tuple[Verb, ...], MaxItems(256)] = Field(description="The rights: read, predict, write, admin.")
     target: BindingTarget = Field(description="What the rights apply to: `{model}`, `{model, alias}` or `{namespace}`.")

@@ -80,7 +80,7 @@ class JobRetention(Part):
 
 
 class TrainingSettings(Part):
-    """How a training job runs, whatever its code."""
+    """How a training job runs, regardless of its code."""
 
     dataset: Dataset | None = Field(None, description="The data to download before the command starts.")
     hyperparameters: Annotated[dict[str, Any], MaxItems(10_000)] = Field(

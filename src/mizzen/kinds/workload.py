@@ -88,8 +88,8 @@ class WorkloadSpec(Spec):
     MIZZEN_COMMAND_PYTHONPATH  where that interpreter finds modules outside its environment
 
     With purpose `train`, the engine starts a runner, which runs `command`. With purposes `answer` and `show`, `$(NAME)`
-    in `command` and in the values of `env` is replaced by a variable, as in Kubernetes: that of the port, or one of
-    `env`. Variables of `secretEnv` are never replaced, so that their values appear nowhere.
+    in `command` and in the values of `env` is replaced as in Kubernetes, by the port or by a variable of `env`.
+    Variables of `secretEnv` are never replaced, so that their values appear nowhere.
     """
 
     purpose: Literal["serve", "answer", "show", "train"] = Field(

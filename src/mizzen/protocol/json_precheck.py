@@ -1,8 +1,8 @@
 """Splits large V2 requests in JSON before decoding them. A body with a few bytes per object would grow many times in
 memory, and block all other requests meanwhile.
 
-Tensor data stays bytes: the split costs one pass over the body and a bounded number of objects, whatever is in it. The
-rest of the request is reassembled as a short JSON text, which the decoder of small requests reads.
+Tensor data stays bytes: the split costs one pass over the body and a bounded number of objects. The rest of the
+request is reassembled as a short JSON text, which the decoder of small requests reads.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class _FieldBudget:
 
 @cache
 def _decoder() -> Callable[[bytes], Any]:
-    """Decodes inputs as an array of fields rather than a list: it fails at the first excess tensor, whereas a list
-    would be built completely before it is found too long.
+    """Decodes inputs as an array of fields rather than a list. It fails at the first excess tensor; a list would be
+    built completely before its length is checked.
     """
     places = [(f"at{place}", _Tensor | msgspec.UnsetType, msgspec.UNSET) for place in range(v2.MAX_TENSORS)]
     tensors = msgspec.defstruct("_Tensors", places, array_like=True, forbid_unknown_fields=True, gc=False)

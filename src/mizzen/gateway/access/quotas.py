@@ -12,6 +12,7 @@ import logging
 import math
 import sqlite3
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from mizzen.access import limits, quota_usage
@@ -106,22 +107,20 @@ class Quotas:
             self._connection = None
 
 
+@dataclass(slots=True, eq=False)
 class QuotaLease:
     """The requests that this gateway has leased for one caller in the current period."""
 
-    __slots__ = ("_end", "_left", "_name", "_quotas", "_refused_at", "_was_used", "period", "quota", "subject")
-
-    def __init__(self, quotas: Quotas, subject: str, period: Period, quota: int) -> None:
-        self._quotas = quotas
-        self.subject = subject
-        self.period: Period = period
-        self.quota = quota
-        self._left = 0
-        self._name = ""
-        self._end = 0.0
-        """End of the period, in seconds since 1970."""
-        self._refused_at = -math.inf
-        self._was_used = False
+    quotas: Quotas
+    subject: str
+    period: Period
+    quota: int
+    _left: int = 0
+    _name: str = ""
+    _end: float = 0.0
+    """End of the period, in seconds since 1970."""
+    _refused_at: float = -math.inf
+    _was_used: bool = False
 
     def spend(self, wall: float) -> bool:
         """Uses one request; returns False if none is left. `wall`: seconds since 1970. Raises OSError."""
@@ -133,7 +132,7 @@ class QuotaLease:
         if not self._left:
             if 0 <= wall - self._refused_at < RECHECK_SECONDS:
                 return False
-            self._left = self._quotas.take(self, self._name)
+            self._left = self.quotas.take(self, self._name)
         if not self._left:
             self._refused_at = wall
             return False

@@ -1,7 +1,7 @@
 """Calls of shadows with copies of requests: their answers are compared with the caller's answer, counted and dropped.
 
-No request waits for a shadow call. It has the deadline of its request and waits in the shadow's own queue, so the only
-harm it can do is one more call of that model.
+No request waits for a shadow call. It has the deadline of its request and waits in the shadow's own queue. So it costs
+one more call of that model, and nothing else.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ def next_batch_limit(room: int, most: int, items: int, seconds: float, budget: f
     """The maximum size of the next batch, after one of `items` calls took the model `seconds`.
 
     AIMD with a fast start: a full batch doubles the limit if the doubled time stays within the budget, else adds one.
-    A batch over the budget lowers the limit by a tenth. The runtime measures `seconds`: time in transfer or in the
-    queue would make a busy machine look like a slow model, and smaller batches make a long queue longer.
+    A batch over the budget lowers the limit by a tenth. The runtime measures `seconds`. Time in transfer or in the
+    queue would make a busy machine look like a slow model, and smaller batches would make a long queue longer.
     """
     if seconds > budget:
         return max(1, room * 9 // 10) if items > room // 2 else room

@@ -1,11 +1,11 @@
 """The queue of one served version. Late binding: a replica that becomes idle takes waiting calls, up to a batch.
 
-Earliest deadline first. There is no wait timer unless the version asks for one (`batch_wait`): a request is sent in the
+Earliest deadline first. There is no wait timer unless the version asks for one (`batch_wait`). A request is sent in the
 loop tick in which it arrived, unless every replica is busy. Each replica has one batch in flight. This module decides
 everything about a call between its arrival and its end; it knows no sockets.
 
-Hazards kept in mind: a call ends once (`pending`), whatever arrives later. A request that crashes its process must not
-take the other calls of its batch down twice (`retry_alone`). A large request must not delay small ones
+Hazards kept in mind: a call ends once (`pending`), even if a reply arrives later. A request that crashes its process
+must not take the other calls of its batch down twice (`retry_alone`). A large request must not delay small ones
 (`lane_scheduler`).
 """
 

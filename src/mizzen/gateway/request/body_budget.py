@@ -36,7 +36,7 @@ class BodyBudget:
 
 
 class BodyReservation:
-    """The part of the budget that one body uses. Its owner must call `end`, whatever happens to the body."""
+    """The part of the budget that one body uses. Its owner must always call `end`."""
 
     __slots__ = ("_budget", "bytes")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -64,38 +65,34 @@ class OmittedLines(msgspec.Struct, frozen=True):
     gateway: str
 
 
+@dataclass(slots=True, eq=False)
 class AccessLog:
-    def __init__(
-        self,
-        path: Path,
-        gateway: str,
-        mode: AccessLogMode,
-        *,
-        wall: Callable[[], float],
-        call_later: Callable[[float, Callable[[], None]], object],
-        file_bytes: int = FILE_BYTES,
-        files: int = 1,
-    ) -> None:
-        """`gateway` is the name of this process."""
-        self.min_code = MIN_CODES[mode]
-        """The lowest code to log. Callers compare it before they call `note`."""
-        self._path = path
-        self._gateway = gateway
-        self._max_per_second = MAX_ERRORS if mode == "errors" else None
-        self._wall = wall
-        self._call_later = call_later
-        self._file_bytes = file_bytes
-        self._files = files
-        self._file: int | None = None
-        self._size = 0
-        self._lines: list[bytes] = []
-        self._bytes = 0
-        self._last_second, self._last_second_text = 0, ""
-        """The last second that was formatted, and its text."""
-        self._noted = self._omitted = 0
-        """Lines logged and omitted in that second."""
-        self._warned = False
-        if mode != "off":
+    path: Path
+    gateway: str
+    """The name of this process."""
+    mode: AccessLogMode
+    _: KW_ONLY
+    wall: Callable[[], float]
+    call_later: Callable[[float, Callable[[], None]], object]
+    file_bytes: int = FILE_BYTES
+    files: int = 1
+    min_code: int = field(init=False)
+    """The lowest code to log. Callers compare it before they call `note`."""
+    _file: int | None = None
+    _size: int = 0
+    _lines: list[bytes] = field(default_factory=list)
+    _bytes: int = 0
+    _last_second: int = 0
+    """The last second that was formatted, and its text."""
+    _last_second_text: str = ""
+    _noted: int = 0
+    """Lines logged and omitted in that second."""
+    _omitted: int = 0
+    _warned: bool = False
+
+    def __post_init__(self) -> None:
+        self.min_code = MIN_CODES[self.mode]
+        if self.mode != "off":
             try:
                 self._open()  # so that readers can follow it before the first line
             except OSError as error:
@@ -108,9 +105,9 @@ class AccessLog:
         """`served`: namespace, name and version of the model or graph that answered; None if none did."""
         time = self._format_time()
         self._noted += 1
-        if self._max_per_second is not None and self._noted > self._max_per_second:
+        if self.mode == "errors" and self._noted > MAX_ERRORS:
             if not self._omitted:
-                self._call_later(1.0, self._report_omitted)
+                self.call_later(1.0, self._report_omitted)
             self._omitted += 1
             return
         path = sanitize(head.path.decode("latin-1"), LONGEST)
@@ -119,7 +116,7 @@ class AccessLog:
             time=time, request_id=request_id.decode("latin-1"), trace_id=head.trace.id if head.trace else "",
             actor=head.actor, method=sanitize(head.method, LONGEST), path=path, namespace=namespace, model=model,
             version=version, code=code, seconds=round(seconds, 6), bytes_in=bytes_in, bytes_out=bytes_out,
-            gateway=self._gateway,
+            gateway=self.gateway,
         ))  # fmt: skip
 
     def flush(self) -> None:
@@ -128,7 +125,7 @@ class AccessLog:
             return
         data = b"".join(lines)
         try:
-            if self._file is None or self._size + len(data) > self._file_bytes:
+            if self._file is None or self._size + len(data) > self.file_bytes:
                 self._rotate()
             assert self._file is not None
             written = os.write(self._file, data)
@@ -145,7 +142,7 @@ class AccessLog:
 
     def _add(self, line: AccessLogLine | OmittedLines) -> None:
         if not self._lines:
-            self._call_later(FLUSH_SECONDS, self.flush)
+            self.call_later(FLUSH_SECONDS, self.flush)
         data = _encode(line) + b"\n"
         self._lines.append(data)
         self._bytes += len(data)
@@ -154,7 +151,7 @@ class AccessLog:
 
     def _format_time(self) -> str:
         """RFC 3339, in UTC. Each second is formatted once."""
-        now = self._wall()
+        now = self.wall()
         second = int(now)
         if second != self._last_second:
             self._report_omitted()
@@ -168,24 +165,24 @@ class AccessLog:
     def _report_omitted(self) -> None:
         if self._omitted:
             count, self._omitted = self._omitted, 0
-            self._add(OmittedLines(f"{self._last_second_text}.999Z", count, self._gateway))
+            self._add(OmittedLines(f"{self._last_second_text}.999Z", count, self.gateway))
 
     def _rotate(self) -> None:
         if self._file is not None:
             self._end_file()
-            shift(self._path, self._files)
-            self._path.replace(aside(self._path, 1))
+            shift(self.path, self.files)
+            self.path.replace(aside(self.path, 1))
         self._open()
 
     def _open(self) -> None:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._size = os.fstat(self._file).st_size
 
     def _on_write_error(self, error: OSError) -> None:
         self._end_file()
         if not self._warned:
-            log.warning("the access log %s cannot be written; lines are lost: %s", self._path, error)
+            log.warning("the access log %s cannot be written; lines are lost: %s", self.path, error)
             self._warned = True
 
     def _end_file(self) -> None:

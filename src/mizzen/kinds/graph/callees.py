@@ -5,9 +5,9 @@ For specs without faults: invalid names, and containers that do not exist, are l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 from mizzen.kinds.graph.implementations import Implementation
 from mizzen.kinds.graph.nodes import GraphNode
@@ -98,7 +98,7 @@ def names_called(spec: MLGraphSpec) -> tuple[str, ...]:
 
 
 def explain_unsupported(node: GraphNode) -> str:
-    """The reason why this release cannot run the node, whatever it calls; empty if it can."""
+    """The reason why this release cannot run the node, regardless of its calls; empty if it can."""
     if node.route is None:
         return ""
     if node.route.cascade is not None:
@@ -150,12 +150,5 @@ def _container_of(pod: PodSpec, node: str) -> Container:
     return next((container for container in pod.containers if container.name == node), pod.containers[0])
 
 
-def _implementations_of(node: GraphNode) -> Mapping[Role, Implementation]:
-    found: dict[Role, Implementation] = {}
-    if node.merge is not None and node.merge.call is not None:
-        found["merge"] = node.merge.call[1]
-    if node.implementation is not None:
-        found["implementation"] = node.implementation
-    if node.route is not None and node.route.implementation is not None:
-        found["route"] = node.route.implementation
-    return found
+def _implementations_of(node: GraphNode) -> dict[Role, Implementation]:
+    return {cast("Role", field.partition(".")[0]): implementation for field, implementation in node.calls()}

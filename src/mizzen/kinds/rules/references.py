@@ -1,7 +1,7 @@
 """Checks of a spec against the objects it references, for admission and for the controllers.
 
-Pure: `references_of` says what to look up, `findings` what is wrong or odd then. Few findings are faults: files may be
-applied in any order, so most of what is missing may be created later.
+Pure: `references_of` returns what to look up, `findings` the faults and warnings that follow. Few findings are faults:
+files may be applied in any order, so most missing objects may be created later.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Workload that serves a version for an InferenceModel, and how it differs from others. Pure.
 
 The whole spec of a Workload except the number of replicas is its template. Another version or another template is
-another Workload, whose processes run next to those that serve: no change stops the old processes before the new ones
+another Workload, whose processes run next to those that serve. No change stops the old processes before the new ones
 are ready. The exception: if only data differ, and the running processes can reload, their Workload is updated
 (`in_place`).
 """

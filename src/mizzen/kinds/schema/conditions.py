@@ -34,7 +34,7 @@ REASONS: dict[str, str] = {
     # of Accepted
     "Accepted": "The spec is valid.",
     "AcceptedWithWarnings": "The spec is valid; the message lists the warnings.",
-    "InvalidSpec": "The stored spec is invalid; the message lists the faults. Whatever is running keeps running.",
+    "InvalidSpec": "The stored spec is invalid; the message lists the faults. Running processes keep running.",
     "ModelNotFound": "`spec.aliasOf` or `spec.modelName` names a model that does not exist. Create it or name another.",
     "AliasChain": "`spec.aliasOf` names a model that is itself an alias. Use the model that the message names.",
     "VersionNotFound": "The requested version does not exist, or the model has no current version. Register it.",

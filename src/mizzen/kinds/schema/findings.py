@@ -15,7 +15,7 @@ from mizzen.errors import Fault
 from mizzen.kinds.schema.kind_names import CLOSE
 
 MOST = 100
-"""The most unknown fields and wrong types of one object, and faults of one check, that are reported: each search for a
+"""The most faults that are reported of one kind: unknown fields, wrong types, and those of one check. Each search for a
 suggestion takes time, and people do not read thousands of faults."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import partial
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -32,14 +33,6 @@ def _check(text: str, schemes: Collection[str]) -> str:
     return text
 
 
-def _file_url(text: str) -> str:
-    return _check(text, FILE_SCHEMES)
-
-
-def _web_url(text: str) -> str:
-    return _check(text, WEB_SCHEMES)
-
-
 def _repository(text: str) -> str:
     """A URL, `host:path`, or a path, as for git. A leading '-' would be an option to git."""
     if not _PRINTABLE.fullmatch(text) or text.startswith("-"):
@@ -51,10 +44,10 @@ def _repository(text: str) -> str:
     raise ValueError("is not a git repository; expected a URL, host:path or an absolute path")
 
 
-FileUrl = Annotated[str, AfterValidator(_file_url)]
+FileUrl = Annotated[str, AfterValidator(partial(_check, schemes=FILE_SCHEMES))]
 """A URL that files can be downloaded from."""
 
-WebUrl = Annotated[str, AfterValidator(_web_url)]
+WebUrl = Annotated[str, AfterValidator(partial(_check, schemes=WEB_SCHEMES))]
 
 Repository = Annotated[str, AfterValidator(_repository)]
 

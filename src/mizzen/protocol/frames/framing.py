@@ -10,7 +10,7 @@ requests, read the outstanding replies, then close.
 **Versions.** After an upgrade, runtimes of the previous release keep running, and gateways of both releases connect to
 them. So a release speaks its own version and the previous one. Some things never change: the header, that HELLO is a
 map, that fields may be added to it, and that unknown fields are ignored. HELLO is sent in the oldest version that the
-runtime speaks, and its `frames` names the newest; it is read whatever its version. The other side then uses the newest
+runtime speaks, and its `frames` names the newest; it is accepted in any version. The other side then uses the newest
 version that both speak, and each reply has the version of its request. If there is no common version, the plane stops
 the runtime and starts one of its own release. An optional capability is not a new version but a field of HELLO, such as
 `callers` and `feedback`.
