@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mizzen.access.policy import Verb
 from mizzen.kinds.schema.resource import Ref, format_time
 from mizzen.selection.state_db import Quality
 from mizzen.server.auth import authorization, targets
@@ -68,11 +67,9 @@ async def get_history(request: Request) -> Response:
     minutes = query.number("minutes", low=1, high=MOST_MINUTES) or DEFAULT_MINUTES
     target = targets.model(Ref("Model", name, namespace)) if name else targets.all_of("Model", namespace)
     is_allowed = authorization.is_allowed if name else authorization.is_any_allowed
-    # A caller that has neither right is refused for lack of `read`.
-    verb: Verb = "predict" if is_allowed(request, "predict", target) else "read"
-    if is_allowed(request, "read", target):
-        verb = "read"
-    (authorization.require if name else authorization.require_any)(request, verb, target)
+    require = authorization.require if name else authorization.require_any
+    only_calls = not is_allowed(request, "read", target) and is_allowed(request, "predict", target)
+    require(request, "predict" if only_calls else "read", target)
     context = context_of(request)
     recorded, since = context.usage.history, context.now().timestamp() - 60 * minutes
     fine = minutes <= DEFAULT_MINUTES

@@ -25,9 +25,7 @@ def require_model(model: Ref, version: str = "") -> Guard:
     """For a new version."""
 
     def guard(now: Present) -> None:
-        found = now.get(model)
-        model_family.refuse_deleting(found)
-        model_family.refuse_second_name(found, "it has no versions of its own")
+        found = model_family.require_first_name(now.get(model), "it has no versions of its own")
         if version in model_family.aliases_of(found):
             raise Conflict(
                 f"'{version}' is an alias of {model}, so it cannot name a version too",
@@ -79,9 +77,7 @@ def require_trainable(model: Ref, version: str) -> Guard:
     """For a new job set."""
 
     def guard(now: Present) -> None:
-        found = now.get(model)
-        model_family.refuse_deleting(found)
-        model_family.refuse_second_name(found, "it has no versions of its own to train")
+        model_family.require_first_name(now.get(model), "it has no versions of its own to train")
         model_family.refuse_deleting(now.get(version_ref(model, version)))
 
     return guard
@@ -107,9 +103,7 @@ def require_answering(model: Ref, version: str, *, force: bool = False) -> Guard
     `force`."""
 
     def guard(now: Present) -> None:
-        found = now.get(model)
-        model_family.refuse_deleting(found)
-        model_family.refuse_second_name(found, "that model decides which version is current")
+        found = model_family.require_first_name(now.get(model), "that model decides which version is current")
         now.get(version_ref(model, version))
         servers = now.list("InferenceModel", model_family.where_model(model))
         if not any(
@@ -155,9 +149,7 @@ def require_aliasable(model: Ref, alias: str, version: str, *, force: bool = Fal
     """
 
     def guard(now: Present) -> None:
-        found = now.get(model)
-        model_family.refuse_deleting(found)
-        model_family.refuse_second_name(found, "it has no aliases of its own")
+        found = model_family.require_first_name(now.get(model), "it has no aliases of its own")
         target = find(now, version_ref(model, version))
         if target is None or target.deleting:
             raise Invalid.of("the alias", (Fault("version", f"{model} has no version {version}"),))

@@ -168,12 +168,17 @@ def refuse_deleting(resource: Resource) -> None:
         raise Conflict(f"{resource.ref} is being deleted", hint="wait until it is gone")
 
 
-def refuse_second_name(model: Resource, reason: str) -> None:
-    """A second name owns nothing: changes must be made to the model itself."""
+def require_first_name(model: Resource, reason: str) -> Resource:
+    """Returns the model. Raises Conflict if it is being deleted, or is a second name.
+
+    A second name owns nothing: changes must be made to the model itself.
+    """
+    refuse_deleting(model)
     first = first_name_of(model)
     if first is not None:
         name = first.partition(":")[0]
         raise Conflict(f"{model.ref} is a second name of '{first}': {reason}", hint=f"use model '{name}' instead")
+    return model
 
 
 def sort_key(version: Resource) -> tuple[int, int, str]:

@@ -57,5 +57,4 @@ def _check_second_name(now: Present, old: Resource, new: Resource) -> None:
         )
     target = create_guards.find(now, Ref("Model", references.parse_unaliased(text).name, new.meta.namespace))
     if target is not None:
-        model_family.refuse_deleting(target)
-        model_family.refuse_second_name(target, "aliases never chain")
+        model_family.require_first_name(target, "aliases never chain")

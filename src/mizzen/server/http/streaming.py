@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from mizzen.errors import Unavailable
 from mizzen.server.http.context import context_of
@@ -47,6 +48,11 @@ async def until_stopped(
     finally:
         await cancel(stopper)
         await _close(source)
+
+
+def log_response(chunks: AsyncIterator[bytes], stopping: asyncio.Event) -> Response:
+    """Returns a response that follows a log until it ends, or until the plane stops."""
+    return StreamingResponse(until_stopped(chunks, stopping), media_type="text/plain; charset=utf-8")
 
 
 @asynccontextmanager

@@ -181,8 +181,7 @@ async def _set_current(
 
 def _previous_version(model: Resource) -> str:
     """The version that was current before the present one. Raises Conflict if there is none."""
-    model_family.refuse_deleting(model)
-    model_family.refuse_second_name(model, "its current version is set there")
+    model_family.require_first_name(model, "its current version is set there")
     previous = model.status.get("previous")
     if not isinstance(previous, str):
         name = model.meta.name

@@ -68,8 +68,7 @@ async def _find_servers(request: Request, store: Store, ref: Ref) -> list[Resour
         except NotFound:
             found = [await moment.get(Ref("InferenceModel", ref.name, ref.namespace))]
         else:
-            model_family.refuse_deleting(model)
-            model_family.refuse_second_name(model, "load and unload it under that name")
+            model_family.require_first_name(model, "load and unload it under that name")
             found = [item async for item in each(moment, "InferenceModel", model_family.where_model(ref))]
     living = [server for server in found if not server.deleting]
     for server in living:

@@ -131,9 +131,7 @@ def _no_monitor_guard(model: Ref) -> Guard:
     """Guards that the model exists, is not being deleted, and has no monitor yet."""
 
     def guard(now: Present) -> None:
-        found = now.get(model)
-        model_family.refuse_deleting(found)
-        model_family.refuse_second_name(found, "its training data belong to that model")
+        model_family.require_first_name(now.get(model), "its training data belong to that model")
         others = now.list(KIND.name, model_family.where_model(model))
         if others:
             raise AlreadyExists(f"{others[0].ref} already monitors {model}")

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from mizzen.errors import BadRequest, NotFound
 from mizzen.kinds.schema.resource import Resource
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
-from mizzen.server.http.streaming import aclose_on_exit, until_stopped
+from mizzen.server.http.streaming import aclose_on_exit, log_response
 from mizzen.server.resources import request_path
 from mizzen.stores.all_pages import workloads_of
 
@@ -60,7 +60,7 @@ async def log(request: Request) -> Response:
     context, build = context_of(request), query.flag("build")
     places = query.flag("places") and not build
     chunks = _read_logs(context, resource, tail=tail, follow=follow, places=places, after=after, build=build)
-    return StreamingResponse(until_stopped(chunks, context.stopping), media_type="text/plain; charset=utf-8")
+    return log_response(chunks, context.stopping)
 
 
 async def _read_logs(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.access.policy import Actor
@@ -37,7 +37,7 @@ from mizzen.server.http import list_responses, warning_headers
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.server.http.streaming import run_while_connected, until_stopped
+from mizzen.server.http.streaming import log_response, run_while_connected
 from mizzen.server.models import views
 from mizzen.server.training import job_logs, job_lookup
 
@@ -154,8 +154,7 @@ async def logs(request: Request) -> Response:
     log_query = job_logs.JobLogQuery.of(query, context.now())
     job = await job_lookup.find_identity(request, ref)
     job_logs.refuse_unknown_replica(job, log_query.replica)
-    lines = until_stopped(job_logs.stream_lines(context, job, log_query), context.stopping)
-    return StreamingResponse(lines, media_type="text/plain; charset=utf-8")
+    return log_response(job_logs.stream_lines(context, job, log_query), context.stopping)
 
 
 async def _set_suspend(request: Request, *, to: bool) -> Response:

@@ -156,9 +156,7 @@ def _model_guard(version: Resource) -> Guard:
 async def _raise_highest(store: Store, ref: Ref, raised: Callable[[int], int], actor: Actor) -> int:
     """Compare and set: of two concurrent callers, one gets Conflict and retries. Deleted versions still count."""
     while True:
-        model = await store.get(ref)
-        model_family.refuse_deleting(model)
-        model_family.refuse_second_name(model, "it has no versions of its own")
+        model = model_family.require_first_name(await store.get(ref), "it has no versions of its own")
         number = raised(int(model.status.get("highestVersion", 0)))
         status = {**model.status, "highestVersion": number}
         try:

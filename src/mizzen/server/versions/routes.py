@@ -65,9 +65,7 @@ async def add(request: Request) -> Response:
     query = Query(request, "namespace", *QUERY_OPTIONS)
     ref, actor, context = views.authorize(request, "write", query)
     number = _version_in_path(request)
-    model = await context.store.get(ref)
-    model_family.refuse_deleting(model)
-    model_family.refuse_second_name(model, "it has no versions of its own")
+    model = model_family.require_first_name(await context.store.get(ref), "it has no versions of its own")
     query_options = {name: query.text(name) for name in QUERY_OPTIONS if query.text(name)}
     options, ingested = await _receive_files(request, context, ref, query_options)
     fields = {**options.values, "modelName": ref.name}
