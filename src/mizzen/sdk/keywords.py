@@ -48,6 +48,14 @@ class WriteKeywords(TypedDict, total=False):
     on_warning: Warned | None
 
 
+class PredictKeywords(TypedDict, total=False):
+    """What a prediction request holds besides its inputs."""
+
+    outputs: Sequence[str] | None
+    id: str | None
+    timeout_ms: int | None
+
+
 class JobKeywords(TypedDict, total=False):
     """How a job runs: its replicas, their resources and environment, and when it ends."""
 
