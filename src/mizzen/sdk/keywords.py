@@ -29,7 +29,7 @@ class LoadKeywords(EnvironmentKeywords, total=False):
 
 
 class VersionKeywords(LoadKeywords, total=False):
-    """Where the files of a version come from, and what it is called."""
+    """The source of a version, its name and its labels."""
 
     git: str | Mapping[str, str] | None
     url: str | None
