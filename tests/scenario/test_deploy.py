@@ -146,7 +146,7 @@ def test_one_of_two_versions_ends_and_the_other_is_scaled(plane: planes.TestPlan
     plane.cli("deploy", "twice:one", "--name", "twice", "--no-promote", cwd=tmp_path)
     refused = plane.cli("undeploy", "twice", "--version", "1", check=False)
     assert "version 1 of twice is current: without it, requests to twice would get a 503" in refused.stderr
-    assert "hint: 'mizzen promote twice 2' makes version 2 current first; --force ends it" in refused.stderr
+    assert "hint: 'mizzen promote twice 2' makes version 2 current first; --force stops it" in refused.stderr
 
     assert plane.cli("scale", "twice", "3").stdout == "twice-1 has 3 replicas\n"
     assert len(set(plane.pids("runtime")) - before) == 4

@@ -61,7 +61,7 @@ def test_the_cli_says_which_ca_it_needs(shared: planes.TestPlane, tmp_path: Path
     strange = version()
     assert strange.returncode != 0
     assert f"the certificate of {shared.tls_url} is not trusted: " in strange.stderr
-    assert "set SSL_CERT_FILE to the tls/ca.pem of its data dir" in strange.stderr
+    assert "set SSL_CERT_FILE to tls/ca.pem in its data dir" in strange.stderr
     assert version(SSL_CERT_FILE=str(authority)).returncode == 0
     assert "SSL_CERT_FILE cannot be read" in version(SSL_CERT_FILE=str(tmp_path / "none.pem")).stderr
     elsewhere = version(SSL_CERT_FILE=str(authority), MIZZEN_URL=shared.tls_url.replace("127.0.0.1", "127.0.0.3"))

@@ -157,19 +157,14 @@ def _locate(data_dir: Any) -> tuple[str, str | None]:
     from mizzen.supervisor import launch
     from mizzen.supervisor.data_dir import Home, UnusableHome
 
-    url, token = os.environ.get("MIZZEN_URL"), os.environ.get("MIZZEN_TOKEN")
-    if url is not None and data_dir is None:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError("not an http(s) URL")
-        return url.rstrip("/"), locate.clean_token(token)
-    folder = locate.data_dir_of(data_dir)
-    try:
-        info = launch.alive(Home.of(folder))
-    except UnusableHome as error:
-        raise ValueError(str(error)) from error
-    if info is None:
-        raise ValueError("no plane runs there")
-    place = locate.in_data_dir(folder, token)
+    if data_dir is not None or "MIZZEN_URL" not in os.environ:
+        try:
+            info = launch.alive(Home.of(locate.data_dir_of(data_dir)))
+        except UnusableHome as error:
+            raise ValueError(str(error)) from error
+        if info is None:
+            raise ValueError("no plane runs there")
+    place = locate.find(data_dir=data_dir)
     return place.control_url, place.token
 
 

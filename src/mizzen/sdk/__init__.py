@@ -1,8 +1,8 @@
 """The Python client of a plane.
 
 `connection` finds, starts and reaches a plane; `api` has its single calls; `operations` has those that take several.
-`packaging` turns users' data into requests. `client` is the asynchronous client; `sync` and `handles` wrap it for
-programs without an event loop.
+`packaging` turns users' data into requests. `keywords` declares the keywords that several calls take. `client` is the
+asynchronous client; `sync` and `handles` wrap it for programs without an event loop.
 
 It does not format output for people and does not validate kinds. Only `operations.apply` and `explain` need the kinds,
 and import them on use: pydantic would double the start time.

@@ -29,7 +29,7 @@ class LoadKeywords(EnvironmentKeywords, total=False):
 
 
 class VersionKeywords(LoadKeywords, total=False):
-    """Where the files of a version come from, and what it is called."""
+    """The source of a version, its name and its labels."""
 
     git: str | Mapping[str, str] | None
     url: str | None
@@ -46,6 +46,14 @@ class WriteKeywords(TypedDict, total=False):
     dry_run: bool
     assume: Sequence[str] | None
     on_warning: Warned | None
+
+
+class PredictKeywords(TypedDict, total=False):
+    """What a prediction request holds besides its inputs."""
+
+    outputs: Sequence[str] | None
+    id: str | None
+    timeout_ms: int | None
 
 
 class JobKeywords(TypedDict, total=False):

@@ -27,6 +27,7 @@ from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
+    from mizzen.sdk.keywords import LoadKeywords
     from mizzen.sdk.operations.deploy import Deployment
 
 DataOption = Annotated[
@@ -61,20 +62,16 @@ def deploy(
     """
     from mizzen.sdk.packaging import source
 
-    options = packages.keywords()
+    environment = packages.keywords()
     steps = Steps(name)
     with source.open_source(what, Path.cwd(), entrypoint) as found, interrupts.report_interrupt(steps.summary):
+        loading: LoadKeywords = {
+            "framework": framework or found.framework, "entrypoint": found.entrypoint, **environment,
+        }  # fmt: skip
 
         async def work(plane: AsyncPlane) -> Deployment:
             steps.deployment = await plane.deploy(
-                name,
-                found.path,
-                framework=framework or found.framework,
-                entrypoint=found.entrypoint,
-                **options,
-                promote=promote,
-                wait=False,
-                progress=steps.tell,
+                name, found.path, promote=promote, wait=False, progress=steps.tell, **loading
             )
             if wait:
                 await plane.finish(steps.deployment, promote=promote, timeout=timeout, progress=steps.tell)

@@ -32,7 +32,7 @@ class LabeledLine:
 
 
 def draw(boxes: Sequence[Box], lines: Sequence[LabeledLine], width: int) -> list[str] | None:
-    """Draw a graph. None if it needs more than `width` columns, or if lines cannot be told apart.
+    """Draw a graph. None if it needs more than `width` columns, or if lines would overlap.
 
     `boxes`: in topological order.
     """

@@ -25,6 +25,7 @@ from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
     from mizzen.sdk.client import AsyncPlane
+    from mizzen.sdk.keywords import LoadKeywords
 
 _OPTIONS: Final = {"downloadURL": "--url", "sha256sum": "--sha256", "git.repo": "--git", "git.ref": "--ref"}
 """Options for the fields of a source."""
@@ -64,7 +65,7 @@ def add_version(
     """
     source = _parse_source(path, git, ref, url, sha256)
     pairs = object_arguments.parse_pairs(labels or [], "--label")
-    options = packages.keywords()
+    loading: LoadKeywords = {"framework": framework, "entrypoint": entrypoint, **packages.keywords()}
     sending = UploadProgress(model_name, source)
 
     async def work(plane: AsyncPlane) -> dict[str, Any]:
@@ -72,16 +73,9 @@ def add_version(
         with sending.show():
             try:
                 return await plane.add_version(
-                    model_name,
-                    source,
-                    version=number,
-                    framework=framework,
-                    entrypoint=entrypoint,
-                    **options,
-                    labels=pairs or None,
-                    training=training,
-                    progress=sending.tell,
-                )
+                    model_name, source, version=number, labels=pairs or None, training=training,
+                    progress=sending.tell, **loading,
+                )  # fmt: skip
             except errors.NotFound as error:
                 if not error.message.startswith("Model/"):
                     raise
@@ -177,13 +171,8 @@ def _translate_fields(error: errors.MizzenError) -> errors.MizzenError:
 
 def _version_row(item: Mapping[str, Any]) -> tuple[str, ...]:
     artifacts = item.get("artifacts") or []
-    total = sum(artifact.get("size", 0) for artifact in artifacts)
-    current = "yes" if item.get("current") else ""
-    shown = (
-        str(item["version"]),
-        current,
-        str(item.get("framework") or ""),
-        str(len(artifacts)),
-        output.format_size(total),
-    )
-    return (*shown, str(item.get("createdBy") or ""), output.format_age(item.get("createdAt")))
+    size = output.format_size(sum(artifact.get("size", 0) for artifact in artifacts))
+    return (
+        str(item["version"]), "yes" if item.get("current") else "", str(item.get("framework") or ""),
+        str(len(artifacts)), size, str(item.get("createdBy") or ""), output.format_age(item.get("createdAt")),
+    )  # fmt: skip

@@ -151,7 +151,7 @@ def _mention_training(home: Home) -> Iterator[None]:
         if not trains:
             raise
         left = stop.describe_processes(trains, trains)[0]
-        hint = "'mizzen up' takes over what it left, 'mizzen down' stops it"
+        hint = "'mizzen up' takes them over, 'mizzen down' stops them"
         raise errors.Unavailable(f"{error.message}; {left} left running", hint=hint) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,7 +19,6 @@ from mizzen.cli.training.job_options import InputOptions, ResourceOptions
 if TYPE_CHECKING:
     from mizzen.sdk.api.jobs import JobRef
     from mizzen.sdk.client import AsyncPlane
-    from mizzen.sdk.keywords import LoadKeywords
 
 VersionArgument = Annotated[
     str | None, argument("VERSION", "Version whose code to run [default: the newest].", completions.versions)
@@ -30,10 +29,7 @@ def start(
     *,
     model: ModelArgument,
     version: VersionArgument = None,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- COMMAND…", help="Command to run [default: python train.py].", show_default=False),
-    ] = None,
+    command: Annotated[list[str] | None, argument("-- COMMAND…", "Command to run [default: python train.py].")] = None,
     code: Annotated[
         Path | None, option("Code to register as a new version first; creates the model if needed.", metavar="PATH")
     ] = None,
@@ -71,8 +67,13 @@ def start(
     async def work(plane: AsyncPlane) -> dict[str, Any]:
         number = version
         if code is not None:
+            from mizzen.sdk.operations import deploy
+            from mizzen.sdk.packaging import requirements
+
             train.refuse_unstartable(model, code, spec)
-            number = await _register(plane, model, code, steps, framework=framework, **options)
+            added = await deploy.register_code(plane, model, code, framework=framework, **options)
+            number = str(added["version"])
+            steps.tell(f"registered version {number}{requirements.describe(added)}")
         job = await _start_job(plane, model, number or await plane.newest_version(model), spec, steps)
         ended = await _watch(plane, job, steps, wait=wait, follow=follow, form=session.form)
         return {**ended, "served": await _serve_checkpoint(plane, steps)} if serve else ended
@@ -107,18 +108,6 @@ class TrainingSteps(Steps):
             f"job {self.job.id} keeps running; 'mizzen train logs {self.job.id} -f' follows it, "
             f"'mizzen train stop {self.job.id}' stops it"
         )
-
-
-async def _register(
-    plane: AsyncPlane, model: str, code: Path, steps: TrainingSteps, **options: Unpack[LoadKeywords]
-) -> str:
-    """Register code as the next version of a model, and return the version."""
-    from mizzen.sdk.operations import deploy
-    from mizzen.sdk.packaging import requirements
-
-    added = await deploy.register_code(plane, model, code, **options)
-    steps.tell(f"registered version {added['version']}{requirements.describe(added)}")
-    return str(added["version"])
 
 
 async def _start_job(

@@ -111,17 +111,13 @@ class AccessCalls(ResourceCalls):
 
     async def audit(self, *, limit: int | None = None, **query: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield entries, newest first. `query` may hold actor, namespace, kind, name, allowed, since and until."""
-        token, count = None, 0
-        while True:
-            answer = await self.request("GET", "/audit", params={**query, "limit": limit, "continue": token})
-            for entry in answer["items"]:
+        count = 0
+        async for page in self.pages("/audit", {**query, "limit": limit}):
+            for entry in page["items"]:
                 if limit is not None and count >= limit:
                     return
                 count += 1
                 yield entry
-            token = answer.get("metadata", {}).get("continue")
-            if not token:
-                return
 
     async def _bind(self, principal: str, target: str, change: Any, verbs: Sequence[str]) -> list[str]:
         if not verbs:

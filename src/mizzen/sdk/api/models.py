@@ -63,9 +63,7 @@ class ModelCalls(ObservationCalls, PredictionCalls):
     async def describe_version(self, model: str, version: str | int) -> dict[str, Any]:
         """Return one version: its files, its author, and whether code or data changed since the one before. Raises
         NotFound."""
-        return await self.request(
-            "GET", f"{model_path(model)}/version/{version_segment(model, version)}", params=self.within()
-        )
+        return await self.request("GET", _version_path(model, version), params=self.within())
 
     @takes(VersionKeywords)
     async def add_version(self, model: str, source: Any = None, **options: Unpack[VersionKeywords]) -> dict[str, Any]:
@@ -80,14 +78,11 @@ class ModelCalls(ObservationCalls, PredictionCalls):
 
     async def trust_version(self, model: str, version: str | int) -> dict[str, Any]:
         """Trust a version that another user registered: its code may run. Needs `admin` on the model."""
-        path = f"{model_path(model)}/version/{version_segment(model, version)}/trust"
-        return await self.request("POST", path, params=self.within())
+        return await self.request("POST", f"{_version_path(model, version)}/trust", params=self.within())
 
     async def delete_version(self, model: str, version: str | int) -> dict[str, Any]:
         """Raises Conflict while it is served, is current or has an alias."""
-        return await self.request(
-            "DELETE", f"{model_path(model)}/version/{version_segment(model, version)}", params=self.within()
-        )
+        return await self.request("DELETE", _version_path(model, version), params=self.within())
 
     async def alias(self, model: str, alias: str, version: str | int, *, force: bool = False) -> dict[str, Any]:
         """Point an alias at a version. Raises Conflict if that version is incompatible with the alias's callers, unless
@@ -124,14 +119,8 @@ class ModelCalls(ObservationCalls, PredictionCalls):
 
     async def _all(self, path: str, params: Mapping[str, Any]) -> Objects:
         """Return the items of all pages."""
-        items: Objects = []
-        token = None
-        while True:
-            answer = await self.request("GET", path, params={**params, **self.within(), "continue": token})
-            items += answer["items"]
-            token = answer.get("metadata", {}).get("continue")
-            if not token:
-                return items
+        pages = self.pages(path, {**params, **self.within()})
+        return [item async for page in pages for item in page["items"]]
 
 
 def _version_order(version: Mapping[str, Any]) -> tuple[int, str]:
@@ -156,6 +145,10 @@ def _with_force(body: dict[str, Any], force: bool) -> dict[str, Any]:
 
 def model_path(name: str) -> str:
     return f"/model/{escape(check_model_name(name))}"
+
+
+def _version_path(model: str, version: str | int) -> str:
+    return f"{model_path(model)}/version/{version_segment(model, version)}"
 
 
 def version_segment(model: str, version: str | int) -> str:

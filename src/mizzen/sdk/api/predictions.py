@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mizzen import errors
 from mizzen.sdk.api.session import DEFAULT_NAMESPACE, Calls, escape, without_none
+from mizzen.sdk.keywords import PredictKeywords, takes
 from mizzen.sdk.packaging import references
 
 if TYPE_CHECKING:
@@ -14,34 +15,20 @@ if TYPE_CHECKING:
 
 
 class PredictionCalls(Calls):
-    async def predict(
-        self,
-        name: str,
-        inputs: Any,
-        *,
-        outputs: Sequence[str] | None = None,
-        id: str | None = None,  # noqa: A002 - the protocol's name
-        timeout_ms: int | None = None,
-    ) -> Prediction:
+    @takes(PredictKeywords)
+    async def predict(self, name: str, inputs: Any, **options: Unpack[PredictKeywords]) -> Prediction:
         """Call a model (`iris`), a version of it (`iris:2`, `iris@prod`), or a server by its own name.
 
         `packaging.tensors` documents the accepted inputs.
         """
         from mizzen.sdk.packaging import tensors
 
-        return tensors.decode(await self.infer(name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms))
+        return tensors.decode(await self._ask("infer", name, inputs, **options))
 
-    async def infer(
-        self,
-        name: str,
-        inputs: Any,
-        *,
-        outputs: Sequence[str] | None = None,
-        id: str | None = None,  # noqa: A002
-        timeout_ms: int | None = None,
-    ) -> dict[str, Any]:
+    @takes(PredictKeywords)
+    async def infer(self, name: str, inputs: Any, **options: Unpack[PredictKeywords]) -> dict[str, Any]:
         """Predict, and return the V2 response unchanged. `inputs` may be the body of a V2 request."""
-        return await self._ask("infer", name, inputs, outputs=outputs, id=id, timeout_ms=timeout_ms)
+        return await self._ask("infer", name, inputs, **options)
 
     async def explain_graph(self, name: str, inputs: Any, *, timeout_ms: int | None = None) -> dict[str, Any]:
         """Call a graph and return what each node did: {"answer", "nodes", "taken", "routing", "took_ms"}.
@@ -58,7 +45,7 @@ class PredictionCalls(Calls):
         inputs: Any,
         *,
         outputs: Sequence[str] | None = None,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002 - the protocol's name
         timeout_ms: int | None = None,
     ) -> dict[str, Any]:
         from mizzen.sdk.packaging import tensors

@@ -163,17 +163,11 @@ class ResourceCalls(Calls):
         within = "" if space == ALL else f"/namespaces/{escape(space)}"
         return f"{ROOT}{within}/{quote(plural(kind))}" + (f"/{escape(name)}" if name else "")
 
-    async def _pages(
+    def _pages(
         self, kind: str, labels: Selection, fields: Selection, limit: int, namespace: str | None
     ) -> AsyncIterator[dict[str, Any]]:
-        path, token = self.path(kind, namespace=namespace), None
         params = {"labelSelector": _selector(labels), "fieldSelector": _selector(fields), "limit": limit}
-        while True:
-            listing = await self.request("GET", path, params={**params, "continue": token})
-            yield listing
-            token = listing.get("metadata", {}).get("continue")
-            if not token:
-                return
+        return self.pages(self.path(kind, namespace=namespace), params)
 
     async def _changes(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
         async with self._control.stream(path, params) as response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -57,6 +58,16 @@ class Calls:
     async def answer(self, method: str, path: str, **more: Any) -> tuple[int, dict[str, Any]]:
         """Send a request and return the status code and the JSON response."""
         return await self._control.answer(method, path, **more)
+
+    async def pages(self, path: str, params: Mapping[str, Any]) -> AsyncIterator[dict[str, Any]]:
+        """Yield each page of a list."""
+        token = None
+        while True:
+            page = await self.request("GET", path, params={**params, "continue": token})
+            yield page
+            token = page.get("metadata", {}).get("continue")
+            if not token:
+                return
 
     def warn(self, text: str) -> None:
         """Emit a warning in the same way as the plane's own warnings."""

@@ -90,7 +90,8 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> PlaneAddress:
     if token is None:
         file = data_dir / "admin-token"
         token, token_from = clean_token(_read_token(file)), str(file)
-    return PlaneAddress(*urls(info), token, data_dir, hint, _tls_url(info), _grpc_address(info), token_from)
+    tls_url = _tls_address(info["listeners"].get("control-tls"))
+    return PlaneAddress(*urls(info), token, data_dir, hint, tls_url, _grpc_address(info), token_from)
 
 
 def running(data_dir: Path) -> bool:
@@ -156,10 +157,6 @@ def _explain_errors() -> Iterator[None]:
         yield
     except UnusableHome as error:
         raise errors.Forbidden(str(error), hint=error.hint) from error
-
-
-def _tls_url(info: Mapping[str, Any]) -> str | None:
-    return _tls_address(info["listeners"].get("control-tls"))
 
 
 def _tls_address(listener: Mapping[str, Any] | None) -> str | None:

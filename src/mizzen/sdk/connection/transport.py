@@ -1,7 +1,7 @@
 """HTTP to one plane: bearer token, safe retries, and error responses turned into the classes of mizzen.errors.
 
-A request that could not connect was never sent, so it is retried whatever its method. A request that was cut off is
-retried only if it is a read. Retries end after `PATIENCE` seconds, enough for a killed plane to restart.
+A request that could not connect was never sent, so it is retried. A request that was cut off is retried only if
+it is a read. Retries end after `PATIENCE` seconds, enough for a killed plane to restart.
 """
 
 from __future__ import annotations
