@@ -1,7 +1,7 @@
 """Creating a backup: snapshots of the database and of bandit state, then documents, referenced files, the manifest.
 
-The blobs are pinned before the snapshot, so the files that it references stay until they are copied, whatever is
-deleted from the plane meanwhile.
+The blobs are pinned before the snapshot, so the files that it references stay until they are copied, even if they
+are deleted from the plane meanwhile.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _ZIP_DAMAGE = (
 
 
 def format_of(file: BinaryIO) -> Format | None:
-    """Returns the archive format by content, whatever the name; None if it is not an archive."""
+    """Returns the archive format by content, not by name; None if it is not an archive."""
     file.seek(0)
     head = file.read(8)
     if head.startswith(_ZIP_MAGIC):
@@ -177,7 +177,7 @@ def _refuse_overlaps(members: list[zipfile.ZipInfo], end: int) -> None:
 
 
 class _Bounded:
-    """A file with bounded reads: zipfile reads a whole directory, of whatever length it declares."""
+    """A file with bounded reads: zipfile reads a whole directory, however long it claims to be."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -185,7 +185,7 @@ def without_top(entries: tuple[Entry, ...], entrypoint: str | None) -> tuple[Ent
 
 
 def _strip_name(name: str) -> str:
-    """Strips what packers add to a name: a leading `./`, and the trailing slash of a folder."""
+    """Strips the additions of archive programs to a name: a leading `./`, and the trailing slash of a folder."""
     while name.startswith("./"):
         name = name[2:]
     name = name.removesuffix("/") if len(name) > 1 else name
