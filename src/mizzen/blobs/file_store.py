@@ -20,7 +20,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -156,15 +156,11 @@ class FileBlobs:
     @contextmanager
     def pin(self) -> Iterator[None]:
         """Keeps all current blobs until the block, or the process, ends."""
-        with disk_faults():
-            handle = os.open(make_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with ExitStack() as stack:
             # A delete in progress has not seen the pin; its blob was unreferenced before this returns.
             with self._turn(fcntl.LOCK_SH):
-                fcntl.flock(handle, fcntl.LOCK_SH)
+                stack.enter_context(hold_lock(self.root / PIN, fcntl.LOCK_SH, os.O_RDWR | os.O_CREAT))
             yield
-        finally:
-            os.close(handle)
 
     def _is_pinned(self) -> bool:
         try:
