@@ -74,7 +74,7 @@ class BackupResult:
 def to_file(request: BackupRequest, target: Path, progress: BackupProgress) -> BackupResult:
     """Creates or replaces `target` atomically. Raises Conflict while another process writes it."""
     _check_target(request.data_dir, target)
-    with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
+    with temp_files.open_file_draft(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
             # A low level: models hardly compress, and a database compresses well at any level.
             packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=request.taken.timestamp()))
