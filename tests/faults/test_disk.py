@@ -70,7 +70,7 @@ def test_marks(disk: Path, tmp_path: Path) -> None:
         assert "the disk has no room" in refused.stderr
         assert "hint: delete versions" in refused.stderr
         status = plane.cli("status")
-        assert "no files are taken" in status.stderr
+        assert "no files are accepted" in status.stderr
         assert plane.status()["disk"]["level"] == "low"
         assert create(control, "small").status_code == 201, "what is small is still taken"
         assert answers(plane)

@@ -1,4 +1,4 @@
-"""The policy: `authorize(actor, verb, target, bindings)` says yes or no, and why, in words a person can act on. Pure.
+"""The policy: `authorize(actor, verb, target, bindings)` says yes or no, with a reason that helps the caller. Pure.
 
 Everything that no rule allows is refused. `write` includes `read`; `admin` includes all verbs and may grant; `predict`
 includes no other verb. A user without a RoleBinding has exactly the rights of an anonymous caller. On a plane that
@@ -52,7 +52,7 @@ ANONYMOUS = Actor("anonymous")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request is about. An empty name means all objects of a kind; an empty namespace, the plane itself or all
+    """The object of a request. An empty name means all objects of a kind; an empty namespace, the plane itself or all
     namespaces."""
 
     namespace: str
@@ -77,7 +77,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """What a RoleBinding grants: verbs on a namespace, on a model in it, or on one alias of a model."""
+    """The rights of a RoleBinding: verbs on a namespace, on a model in it, or on one alias of a model."""
 
     name: str
     namespace: str
@@ -259,7 +259,7 @@ def _describe_action(verb: Verb, target: Target) -> str:
 
 
 def _describe_grants(target: Target, own: list[Binding]) -> str:
-    """Returns what the actor was granted there, to explain why that is not enough."""
+    """Describes the actor's rights there, to explain why they are not enough."""
     verbs = {verb for binding in own for verb in binding.verbs if _is_about(binding, target)}
     if not verbs:
         return "no RoleBinding allows it"

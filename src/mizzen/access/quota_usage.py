@@ -1,6 +1,6 @@
 """quotas.db: the used quota of each subject, in a file that gateways write and the plane reads.
 
-One row per subject and day or month (`limits.period_name`). A count includes what a gateway has reserved and not used.
+One row per subject and day or month (`limits.period_name`). Counts include requests that gateways have reserved only.
 """
 
 from __future__ import annotations

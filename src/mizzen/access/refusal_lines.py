@@ -38,8 +38,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True for a prediction that was sampled for the audit, which is not a refusal."""
 
     def merge_key(self) -> tuple[object, ...]:
-        """Equal for refusals that may be merged into one count. It omits what a flood may vary at will: the time and
-        the path, and for anonymous callers all names."""
+        """Equal for refusals that may be merged into one count. It omits values that a flood of requests may vary: the
+        time, the path, and for anonymous callers all names."""
         if self.actor == ANONYMOUS.name:
             return self.actor, self.verb, self.kind, category_of(self.reason), self.code
         return self.actor, self.verb, self.kind, self.namespace, self.name, self.reason, self.code

@@ -1,7 +1,7 @@
 """Creating a backup: snapshots of the database and of bandit state, then documents, referenced files, the manifest.
 
-The blobs are pinned before the snapshot, so the files that it references stay until they are copied, whatever is
-deleted from the plane meanwhile.
+The blobs are pinned before the snapshot, so the files that it references stay until they are copied, even if they
+are deleted from the plane meanwhile.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BackupResult:
 def to_file(request: BackupRequest, target: Path, progress: BackupProgress) -> BackupResult:
     """Creates or replaces `target` atomically. Raises Conflict while another process writes it."""
     _check_target(request.data_dir, target)
-    with temp_files.of_file(target) as (file, scratch), ExitStack() as stack:
+    with temp_files.open_file_draft(target) as (file, scratch), ExitStack() as stack:
         if target.suffix in PACKED:
             # A low level: models hardly compress, and a database compresses well at any level.
             packed = stack.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=request.taken.timestamp()))

@@ -42,9 +42,9 @@ def add(
         blobs = FileBlobs(folder / "blobs")
         blobs.root.mkdir(mode=0o700, exist_ok=True)
         blobs.root.chmod(0o700)
-    temp_files.remove_left(folder, _PREFIX)
+    temp_files.remove_leftovers(folder, _PREFIX)
     blobs.sweep_unpinned()
-    plane = _plane(request.data_dir)
+    plane = _plane_id(request.data_dir)
     target = folder / f"{_PREFIX}{request.taken.astimezone(UTC):%Y%m%dT%H%M%SZ}{plane and f'-{plane}'}.tar"
     # Pinned: another backup must not remove blobs that this one relies on.
     with blobs.pin():
@@ -54,7 +54,7 @@ def add(
     return target, result
 
 
-def _plane(data_dir: Path) -> str:
+def _plane_id(data_dir: Path) -> str:
     """Returns the id of the plane, created with its first backup to a folder."""
     file = data_dir / WHOSE
     if not file.exists() and (data_dir / DATABASE).is_file():
@@ -69,24 +69,24 @@ def _plane(data_dir: Path) -> str:
         return ""
 
 
-def backups(folder: Path) -> list[Path]:
+def list_backups(folder: Path) -> list[Path]:
     """Returns the backups in a folder, oldest first."""
     return sorted(folder.glob(f"{_PREFIX}*.tar"))
 
 
-def newest(folder: Path) -> Path:
+def find_newest(folder: Path) -> Path:
     """Returns the newest backup. Raises NotFound, or Conflict if backups of several planes make it ambiguous."""
-    found = backups(folder)
+    found = list_backups(folder)
     if not found:
         raise NotFound(f"no backup in {folder}", hint=f"create one with: mizzen backup {folder}")
-    last = {_whose(file): file for file in found}
+    last = {_plane_id_in(file): file for file in found}
     if len(last) > 1:
         names = ", ".join(sorted(file.name for file in last.values()))
         raise Conflict(f"{folder} holds backups of several planes", hint=f"name one; the newest of each: {names}")
     return found[-1]
 
 
-def _whose(file: Path) -> str | None:
+def _plane_id_in(file: Path) -> str | None:
     """Returns the plane id in a file name; None if the name is not that of a backup."""
     found = _OWNED.fullmatch(file.name)
     return (found[1] or "") if found else None
@@ -94,13 +94,13 @@ def _whose(file: Path) -> str | None:
 
 def _remove_old(folder: Path, blobs: FileBlobs, plane: str, keep: int) -> None:
     before = datetime.now(UTC)
-    own = [file for file in backups(folder) if _whose(file) == plane]
+    own = [file for file in list_backups(folder) if _plane_id_in(file) == plane]
     for file in own[: max(0, len(own) - keep)]:
         file.unlink()
     needed = set()
-    for file in backups(folder):
+    for file in list_backups(folder):
         try:
-            needed |= {digest_of_path(item.path) for item in _manifest(file).items if item.blob}
+            needed |= {digest_of_path(item.path) for item in _read_manifest(file).items if item.blob}
         except BadRequest:  # the blobs that it needs are unknown: keep all
             return
     for stored in list(blobs.stored()):
@@ -108,7 +108,7 @@ def _remove_old(folder: Path, blobs: FileBlobs, plane: str, keep: int) -> None:
             blobs.remove(stored.digest, before)
 
 
-def _manifest(file: Path) -> Manifest:
+def _read_manifest(file: Path) -> Manifest:
     parts: dict[str, bytes] = {}
     with archive.open_archive(file) as members:
         for member in members:

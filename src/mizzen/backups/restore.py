@@ -57,7 +57,7 @@ def restore(file: Path, data_dir: Path, progress: BackupProgress) -> Manifest:
     _check_empty(data_dir)
     manifest = verify(file, progress)
     progress.step("restoring", manifest.size)
-    with temp_files.of_folder(data_dir) as draft:
+    with temp_files.open_folder_draft(data_dir) as draft:
         expected = {item.path: item for item in manifest.items}
         with archive.open_archive(file) as members:
             for member in members:

@@ -22,7 +22,7 @@ from mizzen.errors import Conflict, MizzenError, Unavailable
 
 
 @contextmanager
-def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
+def open_file_draft(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
     """Yields a file that becomes `target` at the end, and a path next to it for the database."""
     draft, scratch = target.with_name(f".{target.name}.part"), target.with_name(f".{target.name}.db")
     with disk_faults():
@@ -48,20 +48,20 @@ def of_file(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
 
 
 @contextmanager
-def of_folder(data_dir: Path) -> Iterator[Path]:
+def open_folder_draft(data_dir: Path) -> Iterator[Path]:
     """Yields a private folder next to the data dir. Removes it at the end, unless it was renamed."""
     name = re.compile(rf"\.{re.escape(data_dir.name)}\.[0-9a-f]{{8}}\.part")
     draft = data_dir.with_name(f".{data_dir.name}.{secrets.token_hex(4)}.part")
     try:
         data_dir.parent.mkdir(parents=True, exist_ok=True)
-        for left in data_dir.parent.iterdir():
-            if name.fullmatch(left.name) and left.is_dir() and not left.is_symlink():
-                with _unless_held(left) as ours:
+        for leftover in data_dir.parent.iterdir():
+            if name.fullmatch(leftover.name) and leftover.is_dir() and not leftover.is_symlink():
+                with _try_hold(leftover) as ours:
                     if ours:
-                        shutil.rmtree(left, ignore_errors=True)
+                        shutil.rmtree(leftover, ignore_errors=True)
         draft.mkdir(mode=0o700)
         try:
-            with _unless_held(draft):
+            with _try_hold(draft):
                 yield draft
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -71,12 +71,12 @@ def of_folder(data_dir: Path) -> Iterator[Path]:
         ) from error
 
 
-def remove_left(folder: Path, prefix: str) -> None:
+def remove_leftovers(folder: Path, prefix: str) -> None:
     """Removes drafts with this prefix that no process is writing."""
-    for left in folder.glob(f".{prefix}*.part"):
-        with disk_faults(), _unless_held(left) as ours:
+    for leftover in folder.glob(f".{prefix}*.part"):
+        with disk_faults(), _try_hold(leftover) as ours:
             if ours:
-                _remove(left)
+                _remove(leftover)
 
 
 @contextmanager
@@ -94,12 +94,12 @@ def disk_faults() -> Iterator[None]:
 def _remove(draft: Path) -> None:
     """Removes a draft, its database first: without the draft, no process would look for the database."""
     scratch = draft.with_suffix(".db")
-    for left in (scratch.with_name(f"{scratch.name}-journal"), scratch, draft):
-        left.unlink(missing_ok=True)
+    for leftover in (scratch.with_name(f"{scratch.name}-journal"), scratch, draft):
+        leftover.unlink(missing_ok=True)
 
 
 @contextmanager
-def _unless_held(path: Path) -> Iterator[bool]:
+def _try_hold(path: Path) -> Iterator[bool]:
     """Yields whether this process got the lock. False: another process is writing it, or it is gone."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -50,7 +50,7 @@ class BackedDocuments(FileDocuments):
 
     def put(self, name: str, data: bytes, *, new: bool = False) -> bool:
         place = self._place(name)
-        with self._turn(fcntl.LOCK_SH):
+        with self._hold_lock(fcntl.LOCK_SH):
             if new and place.is_file():
                 return False
             with explain_failures("store a document"):
@@ -75,13 +75,13 @@ class BackedDocuments(FileDocuments):
 
     def delete(self, name: str) -> bool:
         self._place(name)
-        with self._turn(fcntl.LOCK_SH):
+        with self._hold_lock(fcntl.LOCK_SH):
             with explain_failures("delete a document"):
                 self._behind.delete_document(name)
             return super().delete(name)
 
     def settle(self) -> None:
-        with self._turn(fcntl.LOCK_EX):
+        with self._hold_lock(fcntl.LOCK_EX):
             with explain_failures("list its documents"):
                 behind = frozenset(self._behind.document_names())
             here = frozenset(super().names())
@@ -110,7 +110,7 @@ class BackedDocuments(FileDocuments):
         return self._all_here
 
     def _fetch_locked(self, name: str) -> None:
-        with self._turn(fcntl.LOCK_EX):
+        with self._hold_lock(fcntl.LOCK_EX):
             self._fetch(name)
 
     def _fetch(self, name: str) -> None:
@@ -125,7 +125,7 @@ class BackedDocuments(FileDocuments):
         with explain_failures("store a document"):
             self._behind.put_document(name, super().get(name), new=False)
 
-    def _turn(self, how: int) -> AbstractContextManager[None]:
+    def _hold_lock(self, how: int) -> AbstractContextManager[None]:
         with disk_faults():
             make_folder(self._root)
         return hold_lock(self._lock, how, os.O_RDWR | os.O_CREAT)

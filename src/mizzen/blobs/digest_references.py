@@ -10,7 +10,7 @@ from typing import Any
 from mizzen.blobs.fs.content import DIGEST, digest_name
 
 NAMING = ("ModelVersion", "Workload")
-"""Kinds whose specs keep files alive: a workload may still run what a version no longer names."""
+"""Kinds whose specs keep files alive: a workload may still run files that its version no longer names."""
 _HEX = re.compile(r"[0-9a-f]{64}")
 _ANYWHERE = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 

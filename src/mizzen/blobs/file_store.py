@@ -20,7 +20,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -36,7 +36,7 @@ from mizzen.blobs.fs.cancellable_thread import CancellableReader
 from mizzen.blobs.fs.content import ByteReader
 from mizzen.blobs.fs.folders import HasContent
 from mizzen.blobs.fs.fsync import make_folder, sync_folder
-from mizzen.blobs.ingest.spool import Spool, disk_faults, hold_lock, remove_left
+from mizzen.blobs.ingest.spool import Spool, disk_faults, hold_lock, remove_leftover
 from mizzen.blobs.store import Stored
 from mizzen.errors import Conflict, Fault, Invalid, NotFound, Unavailable
 
@@ -145,7 +145,7 @@ class FileBlobs:
     def hold(self, digests: Iterable[str]) -> frozenset[str]:
         """Touches these blobs and returns the missing ones. Call before a version references them."""
         missing = set()
-        with self._turn(fcntl.LOCK_SH):
+        with self._hold_lock(fcntl.LOCK_SH):
             for digest in digests:
                 try:
                     os.utime(self._place(digest))
@@ -156,15 +156,11 @@ class FileBlobs:
     @contextmanager
     def pin(self) -> Iterator[None]:
         """Keeps all current blobs until the block, or the process, ends."""
-        with disk_faults():
-            handle = os.open(make_folder(self.root) / PIN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with ExitStack() as stack:
             # A delete in progress has not seen the pin; its blob was unreferenced before this returns.
-            with self._turn(fcntl.LOCK_SH):
-                fcntl.flock(handle, fcntl.LOCK_SH)
+            with self._hold_lock(fcntl.LOCK_SH):
+                stack.enter_context(hold_lock(self.root / PIN, fcntl.LOCK_SH, os.O_RDWR | os.O_CREAT))
             yield
-        finally:
-            os.close(handle)
 
     def _is_pinned(self) -> bool:
         try:
@@ -190,7 +186,7 @@ class FileBlobs:
     def remove(self, digest: str, untouched_since: datetime) -> bool:
         """Deletes a blob, unless it was touched after that time or the folder is pinned."""
         key = content.blob_key(digest)
-        with self._turn(fcntl.LOCK_EX), _store_faults():
+        with self._hold_lock(fcntl.LOCK_EX), _store_faults():
             if self._is_pinned():
                 return False
             try:
@@ -242,11 +238,11 @@ class FileBlobs:
         Keeps files that others are writing, such as runners that keep running while their plane restarts.
         """
         for left in self.root.glob("incoming/*"):
-            remove_left(left)
+            remove_leftover(left)
 
     def sweep_unpinned(self) -> None:
         """Like `sweep`, for a folder that every writer pins: does nothing while it is pinned."""
-        with self._turn(fcntl.LOCK_EX), disk_faults():
+        with self._hold_lock(fcntl.LOCK_EX), disk_faults():
             if not self._is_pinned():
                 self.sweep()
 
@@ -264,7 +260,7 @@ class FileBlobs:
     def _publish(self, file: Path, blob: BlobDescriptor) -> None:
         place, key = self._place(blob.digest), content.blob_key(blob.digest)
         new = file.relative_to(self.root).as_posix()
-        with self._turn(fcntl.LOCK_SH), _store_faults():
+        with self._hold_lock(fcntl.LOCK_SH), _store_faults():
             make_folder(place.parent)
             if not _touch_if_same(place, blob):
                 try:
@@ -274,7 +270,7 @@ class FileBlobs:
                     if not _touch_if_same(place, blob):
                         obstore.rename(self._store(), new, key, overwrite=True)
 
-    def _turn(self, how: int) -> AbstractContextManager[None]:
+    def _hold_lock(self, how: int) -> AbstractContextManager[None]:
         """Holds the folder's lock: shared to add and touch, exclusive to delete."""
         with disk_faults():
             return hold_lock(make_folder(self.root), how, os.O_RDONLY | os.O_DIRECTORY)
@@ -290,9 +286,9 @@ class FileBlobs:
 
 def _put_file(source: Path, put: Callable[[ByteReader], BlobDescriptor]) -> BlobDescriptor:
     with _open_regular(source) as file:
-        before = _look(file)
+        before = _file_state(file)
         blob = put(file)
-        if _look(file) != before:
+        if _file_state(file) != before:
             raise Conflict(f"{source} changed while it was read", hint="try again when no process writes to it")
     return blob
 
@@ -328,6 +324,6 @@ def _open_regular(source: Path) -> io.FileIO:
     return open(handle, "rb", buffering=0)
 
 
-def _look(file: io.FileIO) -> tuple[int, int]:
+def _file_state(file: io.FileIO) -> tuple[int, int]:
     found = os.fstat(file.fileno())
     return found.st_size, found.st_mtime_ns

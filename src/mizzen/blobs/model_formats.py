@@ -41,7 +41,7 @@ _GZIP, _ZLIB, _BZ2, _XZ = b"\x1f\x8b", b"\x78", b"BZh", b"\xfd7zXZ"
 @dataclass(frozen=True, slots=True)
 class Look:
     framework: str | None
-    """None: it cannot be served in this form, and `advice` says what to do."""
+    """None: the file cannot be served in this form; `advice` says how to convert it."""
     advice: str = ""
 
 

@@ -1,7 +1,7 @@
 """Writing a controller's decision to the store: children, status and finalizers.
 
 Unchanged state is not written: every write is an event, and an event wakes the controller that caused it. Each write is
-reported to a Recorder here, because only this module knows what was written.
+reported to an EventSink here, because no other module knows which writes happened.
 """
 
 from __future__ import annotations

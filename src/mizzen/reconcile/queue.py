@@ -1,6 +1,6 @@
 """The queue of keys to reconcile.
 
-A key names an object, never what happened to it, so one entry stands for any number of changes.
+A key names an object, not a change, so one entry stands for any number of changes.
 
 - One worker at a time processes a key; if it is added meanwhile, it runs again afterwards.
 - No key is lost: after every `add` there is a later `take`.

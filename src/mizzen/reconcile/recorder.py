@@ -25,7 +25,7 @@ class EventNote:
 
 
 class EventSink(Protocol):
-    """Returns at once and never raises: it must not interfere with the work that it records."""
+    """Records events. Returns at once and never raises: it must not interfere with the work that it records."""
 
     def record_condition(self, resource: Resource, condition: Condition) -> None:
         """The status or the reason of a condition has changed."""

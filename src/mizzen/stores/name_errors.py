@@ -1,4 +1,4 @@
-"""Errors about names, worded the same by every store. Each says what to do next."""
+"""Errors about names. All stores raise these, each with a hint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mizzen.kinds.schema.resource import DEFAULT_NAMESPACE, Ref, Resource
 
 
 class Missing(NotFound):
-    """There is no such object; it may be worth looking for what was meant."""
+    """The object does not exist. Callers may suggest similar names."""
 
     def __init__(self, ref: Ref, hint: str) -> None:
         super().__init__(f"{ref} does not exist", hint=hint)

@@ -67,8 +67,8 @@ class Event:
     size: int = field(default=0, compare=False)
     """Approximate size in bytes, for callers that buffer events."""
     before: Traits | None = None
-    """What selectors saw before, if it differs from now. A watcher of a selection thus learns which objects leave
-    it, even if it has not watched from the start."""
+    """The traits before the change, if they differ. So a watcher of a selection learns which objects leave it, even if
+    it has not watched from the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +146,7 @@ class Reads(ObjectReader, Protocol):
 
 class Store(ObjectReader, Protocol):
     def snapshot(self) -> AbstractAsyncContextManager[Reads]:
-        """Opens a consistent view of one moment, whatever is written meanwhile. Keep it short."""
+        """Opens a consistent view of one moment, unaffected by later writes. Keep it short."""
 
     async def create(self, new: Resource, by: str, *, guard: Guard | None = None) -> Resource:
         """Assigns uid, generation 1, times and a resource version. Raises AlreadyExists."""

@@ -1,4 +1,4 @@
-"""The inventory of what is measured: served versions, their processes, and the names that resolve to them.
+"""The inventory of served versions, their processes, and the names that resolve to them.
 
 A call counts for the model that serves it, whether the caller used the model's name, a server's name or an alias.
 """

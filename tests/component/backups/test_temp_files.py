@@ -49,7 +49,7 @@ def test_what_a_killed_backup_left_goes_with_the_next(tmp_path: Path) -> None:
     killed("files", there, folder)
     left = sorted(path.name for path in folder.glob(".mizzen-*"))
     assert [name.rpartition(".")[2] for name in left] == ["db", "part"]
-    with temp_files.of_file(folder / "mizzen-another.tar"):  # one that is being written is left alone
+    with temp_files.open_file_draft(folder / "mizzen-another.tar"):  # one that is being written is left alone
         file, _ = backups_folder.add(BackupRequest(there, TAKEN + timedelta(days=1)), folder, Quiet())
         assert {path.name for path in folder.glob(".mizzen-*")} == {
             ".mizzen-another.tar.db",
@@ -75,7 +75,7 @@ def test_what_a_killed_restore_left_goes_with_the_next(tmp_path: Path) -> None:
     (tmp_path / ".again.notours.part").mkdir()
     killed("never", tmp_path / "b.tar", tmp_path / "again")
     assert len(list(tmp_path.glob(".again.*.part"))) == 2
-    with temp_files.of_folder(tmp_path / "again") as held:
+    with temp_files.open_folder_draft(tmp_path / "again") as held:
         restore(tmp_path / "b.tar", tmp_path / "again")
         assert {path.name for path in tmp_path.glob(".again.*")} == {held.name, ".again.notours.part"}
 

@@ -86,6 +86,28 @@ def test_checkpoints_and_logs_are_in_s3_though_it_was_killed_in_the_middle(attem
         assert behind.documents.names(f"logs/{attempts.job.uid}/")
 
 
+def test_the_command_has_credentials_of_its_own_and_the_runner_those_of_the_plane(
+    attempts: Attempts, s3: Seaweed
+) -> None:
+    own = s3.credentials
+    around = {
+        "AWS_ENDPOINT_URL": own.endpoint, "AWS_REGION": own.region, "AWS_ACCESS_KEY_ID": own.access_key_id,
+        "AWS_SECRET_ACCESS_KEY": own.secret_access_key,
+    }  # fmt: skip
+    theirs = {
+        "AWS_ACCESS_KEY_ID": "theirs",
+        "AWS_SSE_KMS_KEY_ID": "theirs",
+        "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
+    }
+    plane = open_from_env.variables(f"s3://{BUCKET}/own", None, around)
+    script = f"{SAVES}\n    rename('c-1', 'one')\n    print(os.environ['AWS_ACCESS_KEY_ID'])"
+    ended = attempts.run(script, environ={**plane, **theirs}, secret_names=("AWS_ACCESS_KEY_ID",))
+    assert ended.code == 0, ended.message
+    assert attempts.printed() == ["[worker-0] theirs"]
+    behind = open_from_env.blobs_of(attempts.data_dir / "elsewhere", plane)
+    assert behind.documents.names(f"checkpoints/default/iris/1/{attempts.task.job}"), "it is in the plane's store"
+
+
 def _git(folder: Path, *words: str) -> str:
     names = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
     environ = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull}

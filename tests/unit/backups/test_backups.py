@@ -244,7 +244,7 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
 
     asyncio.run(change())
     second, _ = backups_folder.add(replace(wanted, taken=TAKEN + timedelta(days=1)), folder, Quiet())
-    assert backups_folder.newest(folder) == second
+    assert backups_folder.find_newest(folder) == second
     after = {path.name: path.stat().st_ino for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()}
     assert len(after) == 3
     assert inodes.items() <= after.items(), "what was there was not copied again"
@@ -254,7 +254,7 @@ def test_a_folder_of_backups_shares_blobs(tmp_path: Path) -> None:
     assert [item.meta.name for item in objects(tmp_path / "1")] == ["v1", "v2"]
 
     third, _ = backups_folder.add(replace(wanted, taken=TAKEN + timedelta(days=2)), folder, Quiet(), keep=2)
-    assert backups_folder.backups(folder) == [second, third]
+    assert backups_folder.list_backups(folder) == [second, third]
     assert len([path for path in (folder / "blobs" / "sha256").rglob("*") if path.is_file()]) == 2
     restore(second, tmp_path / "2")
 
@@ -280,9 +280,9 @@ def test_of_two_planes_in_one_folder_each_keeps_its_own(tmp_path: Path) -> None:
     shutil.copy(old, older)
     for day in range(1, 4):
         new, _ = backups_folder.add(BackupRequest(b, TAKEN + timedelta(days=day)), folder, Quiet(), keep=1)
-    assert backups_folder.backups(folder) == [older, old, new]
+    assert backups_folder.list_backups(folder) == [older, old, new]
     with pytest.raises(Conflict, match="several planes") as refused:
-        backups_folder.newest(folder)
+        backups_folder.find_newest(folder)
     assert new.name in refused.value.hint
     restore(old, tmp_path / "again")
     assert backups_folder.add(BackupRequest(tmp_path / "again", TAKEN + timedelta(days=9)), folder, Quiet(), keep=1)[

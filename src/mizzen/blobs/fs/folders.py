@@ -118,7 +118,7 @@ def lay_out(files: Mapping[str, tuple[str, Path]], target: Path, ask: Callable[[
                 hint="register a version with this file again, to replace it",
             )
         place.chmod(0o444)
-        laid[path] = [digest, *_look(place)]
+        laid[path] = [digest, *_file_state(place)]
     if os.path.lexists(target):
         target.rename(old)
     new.rename(target)
@@ -168,11 +168,11 @@ def _holds(target: Path, digests: Mapping[str, str], marker: Path) -> bool:
         return False
     found = {file.relative_to(target).as_posix(): file for file in _walk(target)}
     return found.keys() == digests.keys() and laid == {
-        path: [digests[path], *_look(file)] for path, file in found.items()
+        path: [digests[path], *_file_state(file)] for path, file in found.items()
     }
 
 
-def _look(file: Path) -> tuple[int, ...]:
+def _file_state(file: Path) -> tuple[int, ...]:
     """Returns a value that changes with the file: only the kernel sets its change time."""
     found = file.lstat()
     return found.st_mode, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

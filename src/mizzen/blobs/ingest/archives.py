@@ -45,7 +45,7 @@ _ZIP_DAMAGE = (
 
 
 def format_of(file: BinaryIO) -> Format | None:
-    """Returns the archive format by content, whatever the name; None if it is not an archive."""
+    """Returns the archive format by content, not by name; None if it is not an archive."""
     file.seek(0)
     head = file.read(8)
     if head.startswith(_ZIP_MAGIC):
@@ -57,7 +57,7 @@ def format_of(file: BinaryIO) -> Format | None:
     return "tar"
 
 
-def is_meant(file: BinaryIO, name: str) -> bool:
+def should_unpack(file: BinaryIO, name: str) -> bool:
     """Whether to unpack this file. Not if its name shows another format that is only packed as an archive."""
     return PurePosixPath(name).suffix.lower() not in PLAIN and format_of(file) is not None
 
@@ -114,20 +114,20 @@ def _take_member(archive: tarfile.TarFile, member: tarfile.TarInfo, intake: Inta
     if member.size < 0:
         raise BadRequest(f"the tar is damaged: '{member.name[:200]!a}' has a negative size")
     if member.issparse():
-        intake.odd(member.name, "a sparse file")
+        intake.reject(member.name, "a sparse file")
     elif member.isreg():
         content = archive.extractfile(member)
         assert content is not None
-        intake.file(member.name, content)
+        intake.add_file(member.name, content)
     elif member.isdir():
-        intake.folder(member.name)
+        intake.add_folder(member.name)
     elif member.issym():
-        intake.symbolic_link(member.name, member.linkname)
+        intake.add_symbolic_link(member.name, member.linkname)
     elif member.islnk():
-        intake.hard_link(member.name, member.linkname)
+        intake.add_hard_link(member.name, member.linkname)
     else:
         kinds = {tarfile.CHRTYPE: "a device", tarfile.BLKTYPE: "a device", tarfile.FIFOTYPE: "a named pipe"}
-        intake.odd(member.name, kinds.get(member.type, f"a member of unknown type {member.type!r}"))
+        intake.reject(member.name, kinds.get(member.type, f"a member of unknown type {member.type!r}"))
 
 
 def _unpack_zip(file: BinaryIO, intake: Intake) -> None:
@@ -148,19 +148,19 @@ def _take_zipped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, intake: Inta
     name, mode = member.orig_filename, member.external_attr >> 16
     kind = stat.S_IFMT(mode) if member.create_system == 3 else 0  # 3: packed on Unix
     if member.flag_bits & _ENCRYPTED:
-        intake.odd(name, "encrypted")
+        intake.reject(name, "encrypted")
     elif member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        intake.odd(name, f"compressed with method {member.compress_type}; expected deflate")
+        intake.reject(name, f"compressed with method {member.compress_type}; expected deflate")
     elif name.endswith("/") or kind == stat.S_IFDIR:
-        intake.folder(name)
+        intake.add_folder(name)
     elif kind == stat.S_IFLNK:
         with archive.open(member) as content:
-            intake.symbolic_link(name, content.read(_LINK).decode(errors="surrogateescape"))
+            intake.add_symbolic_link(name, content.read(_LINK).decode(errors="surrogateescape"))
     elif kind not in (0, stat.S_IFREG):
-        intake.odd(name, "a device or a pipe")
+        intake.reject(name, "a device or a pipe")
     else:
         with archive.open(member) as content:
-            blob = intake.file(name, content)
+            blob = intake.add_file(name, content)
         if blob is not None and blob.size != member.file_size:
             raise zipfile.BadZipFile(f"a file declares {member.file_size:,} bytes and has {blob.size:,}")
 
@@ -177,7 +177,7 @@ def _refuse_overlaps(members: list[zipfile.ZipInfo], end: int) -> None:
 
 
 class _Bounded:
-    """A file with bounded reads: zipfile reads a whole directory, of whatever length it declares."""
+    """A file with bounded reads: zipfile reads a whole directory, however long it claims to be."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

@@ -69,7 +69,7 @@ class Expanded:
             if self.allowance < 0:
                 raise BadRequest("the archive's headers of one file are too large")
         pieces = []
-        while size > 0 and (piece := self._some(size)):
+        while size > 0 and (piece := self._read_some(size)):
             pieces.append(piece)
             size -= len(piece)
         self.last = b"".join(pieces)
@@ -83,12 +83,12 @@ class Expanded:
         left = position - self._position
         if left < 0:
             raise BadRequest("the archive is damaged: it refers back to data that was already read")
-        while left > 0 and (piece := self._some(min(left, CHUNK))):
+        while left > 0 and (piece := self._read_some(min(left, CHUNK))):
             left -= len(piece)
             self._position += len(piece)
         return self._position
 
-    def _some(self, most: int) -> bytes:
+    def _read_some(self, most: int) -> bytes:
         try:
             piece = self._file.read(most) if self._decompressor is None else self._decompress(most)
         except DAMAGED as error:

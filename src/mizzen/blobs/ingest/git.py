@@ -124,7 +124,7 @@ def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
         if kind.strip() == b"blob":
             found = _run_local(checkout, "rev-parse", "--verify", "--end-of-options", tree) or b""
             with _open_objects(checkout) as read:
-                intake.file(path.rpartition("/")[2], read(found.split()[-1].decode()))
+                intake.add_file(path.rpartition("/")[2], read(found.split()[-1].decode()))
             return
     with _open_objects(checkout) as read:
         for mode, oid, name in _list_tree(checkout, tree):
@@ -132,9 +132,9 @@ def read_tree(checkout: Checkout, path: str, intake: Intake) -> None:
                 continue
             content = read(oid)
             if mode == "120000":
-                intake.symbolic_link(name, os.fsdecode(content.read(4096)))
+                intake.add_symbolic_link(name, os.fsdecode(content.read(4096)))
             else:
-                intake.file(name, content)
+                intake.add_file(name, content)
             content.drain()
 
 

@@ -46,9 +46,9 @@ class Intake:
         if files > self._limits.files:
             raise self._too_many()
 
-    def file(self, name: str, source: ByteReader) -> BlobDescriptor | None:
+    def add_file(self, name: str, source: ByteReader) -> BlobDescriptor | None:
         """Stores a file. Returns None if it is skipped or faulty."""
-        path = self._new(name)
+        path = self._admit_new(name)
         if path is None or is_skipped(path):
             return None
         self._files[path] = None
@@ -59,14 +59,14 @@ class Intake:
         self._files[path] = blob = self._put(Metered(source, self._meter, path))
         return blob
 
-    def folder(self, name: str) -> None:
+    def add_folder(self, name: str) -> None:
         path = self._admit(name)
         if path:
             self._folders.add(path)
 
-    def symbolic_link(self, name: str, target: str) -> None:
+    def add_symbolic_link(self, name: str, target: str) -> None:
         """Adds a link as a copy of its target, which is looked up after all files have arrived."""
-        path = self._new(name)
+        path = self._admit_new(name)
         if path is None:
             return
         if target.startswith("/") or "\\" in target or _DRIVE.match(target):
@@ -74,12 +74,12 @@ class Intake:
             return
         self._link(name, path, posixpath.normpath(posixpath.join(posixpath.dirname(path), target)))
 
-    def hard_link(self, name: str, target: str) -> None:
-        path = self._new(name)
+    def add_hard_link(self, name: str, target: str) -> None:
+        path = self._admit_new(name)
         if path is not None:
             self._link(name, path, posixpath.normpath(_strip_name(target)))
 
-    def odd(self, name: str, what: str) -> None:
+    def reject(self, name: str, what: str) -> None:
         """Records a fault for an item that is neither file nor folder nor link."""
         path = self._admit(name)
         if path is not None:
@@ -118,7 +118,7 @@ class Intake:
             return None
         return path
 
-    def _new(self, name: str) -> str | None:
+    def _admit_new(self, name: str) -> str | None:
         """Like `_admit`, for a new file."""
         path = self._admit(name)
         if path == "":
@@ -185,7 +185,7 @@ def without_top(entries: tuple[Entry, ...], entrypoint: str | None) -> tuple[Ent
 
 
 def _strip_name(name: str) -> str:
-    """Strips what packers add to a name: a leading `./`, and the trailing slash of a folder."""
+    """Strips the additions of archive programs to a name: a leading `./`, and the trailing slash of a folder."""
     while name.startswith("./"):
         name = name[2:]
     name = name.removesuffix("/") if len(name) > 1 else name

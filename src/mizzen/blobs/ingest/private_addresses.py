@@ -1,7 +1,7 @@
 """Protection against requests to private addresses (SSRF).
 
-A plane runs inside a network. A user who names a URL for it to fetch must not thereby reach hosts that only the plane
-can reach: this machine, its neighbors, the metadata service of a cloud.
+A plane runs inside a network. Users choose URLs that it fetches. They must not reach hosts that only the plane can
+reach: this machine, its neighbors, the metadata service of a cloud.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Spool:
 
 
 def new_file(folder: Path) -> tuple[int, Path]:
-    """Creates a locked file; `remove_left` keeps it while it is open."""
+    """Creates a locked file; `remove_leftover` keeps it while it is open."""
     while True:
         handle, name = tempfile.mkstemp(dir=folder)
         if _is_ours(handle):
@@ -112,7 +112,7 @@ def _is_ours(handle: int) -> bool:
     return False
 
 
-def remove_left(path: Path) -> None:
+def remove_leftover(path: Path) -> None:
     """Removes a leftover, unless a process has it locked as above."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

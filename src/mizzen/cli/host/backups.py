@@ -96,7 +96,7 @@ def restore(
     from mizzen.backups import restore as backups_restore
     from mizzen.sdk.connection import locate
 
-    file = backups_folder.newest(source) if source.is_dir() else source
+    file = backups_folder.find_newest(source) if source.is_dir() else source
     folder = locate.data_dir_of(session.data_dir).absolute()
     with _handle_interrupts("nothing was restored"), _ProgressBar() as progress:
         manifest = backups_restore.verify(file, progress) if check else backups_restore.restore(file, folder, progress)

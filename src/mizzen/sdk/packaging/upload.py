@@ -220,7 +220,7 @@ def _is_archive(path: Path) -> bool:
     from mizzen.blobs.ingest import archives  # with its imports, half of the CLI's start time
 
     with path.open("rb") as file:
-        return archives.is_meant(file, path.name)
+        return archives.should_unpack(file, path.name)
 
 
 def _is_ours(plane: Calls) -> bool:

@@ -71,7 +71,7 @@ def unpack(
     """The files of a received body. Blocking. A named file that is not an archive is a version by itself."""
     name = file_name.replace("\\", "/").rpartition("/")[2]
     content = spool.content()
-    if name and not archives.is_meant(content, name):
+    if name and not archives.should_unpack(content, name):
         fault = path_fault(name)
         if fault:
             raise Invalid.of("the version", (Fault("code", f"the file's name: {fault}"),))
@@ -165,7 +165,7 @@ def _is_archive(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return archives.is_meant(file, path.name)
+        return archives.should_unpack(file, path.name)
 
 
 def _unpack_path(

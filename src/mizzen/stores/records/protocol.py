@@ -42,7 +42,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class StoredLimit:
-    """A subject's prediction limit, and who set it."""
+    """A subject's prediction limit, with its author."""
 
     limit: Limit
     updated: datetime

@@ -1,4 +1,4 @@
-"""Sealed secrets in a SQLite store: bytes encrypted by the caller, with who stored them and when."""
+"""Sealed secrets in a SQLite store: bytes encrypted by the caller, with author and time."""
 
 from __future__ import annotations
 

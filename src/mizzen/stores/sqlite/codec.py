@@ -29,7 +29,7 @@ def encode_data(data: object, of: Resource, *, sort_keys: bool = False) -> bytes
 
 
 def canonical(data: object) -> bytes:
-    """Returns the same bytes for equal data, whatever its key order. Expects stored data, which is plain JSON."""
+    """Returns the same bytes for equal data in any key order. Expects stored data, which is plain JSON."""
     return _json(data, sort_keys=True)
 
 

@@ -45,7 +45,7 @@ def entries(resource: Resource) -> Entries:
 
 
 def selectors_before(before: Entries, after: Entries) -> Traits | None:
-    """Returns what selectors saw before a change, or None if they see the same now."""
+    """Returns the traits of the object before a change, or None if they are unchanged."""
     if (before.labels, before.fields) == (after.labels, after.fields):
         return None
     return Traits(dict(before.labels), dict(before.fields))

@@ -82,7 +82,7 @@ class Readers:
 
 
 class Snapshot:
-    """A consistent view of the store at one moment, whatever is written meanwhile.
+    """A consistent view of the store at one moment, unaffected by later writes.
 
     Keep it short: SQLite cannot truncate the write-ahead log while a reader uses an old state.
     """

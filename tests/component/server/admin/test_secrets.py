@@ -158,7 +158,7 @@ def test_a_secret_shows_nowhere(plane: Harness, caplog: pytest.LogCaptureFixture
     for path in ("/secret/db", "/secret/new"):
         answer = ask("PUT", path, json={"data": {"password": VALUE}})
         assert answer.status_code == 500
-        assert "secret-key is lost" in answer.json()["message"]
+        assert "secret-key does not exist" in answer.json()["message"]
     assert not file.exists()
     said = "".join(answer.text + str(answer.headers) for answer in answers) + caplog.text + repr(plane.audited())
     for value in (VALUE, VALUE[::-1], key):
