@@ -112,6 +112,9 @@ class Harness:
         self.clients.append(client)
         return client
 
+    def ref(self, kind: str, name: str) -> Ref:
+        return Ref(kind, name, self.namespace)
+
     def user(self, name: str) -> str:
         """A token of a user who is made for it, if need be."""
         admin = self.client()
