@@ -12,8 +12,6 @@ import pytest
 from tests.component.server.resources.test_routes import inference_model, make_iris, model, model_version
 from tests.support.server.harness import HERE, Harness, serving
 
-pytestmark = pytest.mark.own_plane
-
 
 @pytest.fixture
 def closed(tmp_path: Path) -> Iterator[Harness]:
