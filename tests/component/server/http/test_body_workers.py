@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,13 +14,7 @@ from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.http.body_workers import MAX_PER_ACTOR, BodyWorkers
 from mizzen.server.http.request_bodies import YAML_LIMIT
-from tests.support.server.harness import HERE, Harness, serving
-
-
-@pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Harness]:
-    with serving(tmp_path, anonymous=False) as harness:
-        yield harness
+from tests.support.server.harness import HERE, Harness
 
 
 def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() -> None:
@@ -169,7 +162,7 @@ def test_whoever_may_point_one_alias_learns_no_more_of_the_model(closed: Harness
     closed.permit("alia", "write", "predict", subjects=["alia"], model="iris", alias="prod")
     answer = alia.put("/model/iris/alias/prod", json={"version": "1"})
     assert (answer.status_code, answer.json()) == (
-        200, {"name": "iris", "namespace": "default", "aliases": {"prod": "1"}},
+        200, {"name": "iris", "namespace": closed.namespace, "aliases": {"prod": "1"}},
     )  # fmt: skip
     assert alia.delete("/model/iris/alias/prod").json()["aliases"] == {}
 
