@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mizzen.kinds.schema.resource import Ref
 from mizzen.server.deletion import cascade
 from tests.support.server.harness import Harness
 
@@ -30,11 +29,11 @@ def finishing(plane: Harness) -> Iterator[asyncio.Task[None]]:
 
 def deletions(plane: Harness) -> list[tuple[str, int]]:
     """As the audit has them."""
-    return [(entry.path, entry.code) for entry in plane.audited() if entry.method == "DELETE"]
+    return [(entry.path, entry.code) for entry in plane.audited(namespace=plane.namespace) if entry.method == "DELETE"]
 
 
 def end(plane: Harness, server: str) -> None:
     """As a controller would, when somebody has deleted it."""
-    while not plane.run(plane.store.get(Ref("InferenceModel", server))).deleting:
+    while not plane.run(plane.store.get(plane.ref("InferenceModel", server))).deleting:
         pass
-    plane.release(Ref("InferenceModel", server))
+    plane.release(plane.ref("InferenceModel", server))

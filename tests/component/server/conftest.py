@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.server.harness import Client, Harness, serving
-
-NUMBERS = itertools.count(1)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,13 +16,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    """The module's control API, seen from a namespace of the test's own. Where the test or its module is marked with
-    `own_plane`: one of its own, seen from the namespace `default`."""
+    """The control API of the module, seen from a namespace that only this test has. With the mark `own_plane`, of the
+    test or of its module: a control API that only this test has, seen from the namespace `default`."""
     if request.node.get_closest_marker("own_plane"):
         running = serving(tmp_path)
     else:
         shared: Harness = request.getfixturevalue("shared_plane")
-        running = shared.view(f"test-{next(NUMBERS)}", tmp_path)
+        running = shared.view(tmp_path)
     with running as harness:
         yield harness
 
@@ -54,3 +51,16 @@ def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
 @pytest.fixture(scope="module")
 def shared_admin(shared_plane: Harness) -> Client:
     return shared_plane.client()
+
+
+@pytest.fixture(scope="module")
+def shared_closed_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    with serving(tmp_path_factory.mktemp("plane"), anonymous=False) as harness:
+        yield harness
+
+
+@pytest.fixture
+def closed(shared_closed_plane: Harness, tmp_path: Path) -> Iterator[Harness]:
+    """As `plane`; callers without a token may not read."""
+    with shared_closed_plane.view(tmp_path) as harness:
+        yield harness

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from mizzen.kinds.schema.resource import Condition, Ref, Resource, format_time
+from mizzen.kinds.schema.resource import Condition, Resource, format_time
 from mizzen.kinds.training import JobState, TrainingJobStatus
 from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, checkpoint_id, digest_of
 from mizzen.runs.log_times import TimesFile
@@ -45,7 +45,7 @@ def tell(plane: Harness, job: str, state: JobState, reason: str = "Because", **m
     condition = Condition(type=state, status="True", reason=reason, message="in words", last_transition_time=now)
 
     async def write() -> Resource:
-        found = await plane.store.get(Ref("TrainingJob", job))
+        found = await plane.store.get(plane.ref("TrainingJob", job))
         told = TrainingJobStatus.of(found).model_copy(update={"state": state, "conditions": (condition,), **more})
         return await plane.store.update_status(found.with_status(told), "system")
 
@@ -53,7 +53,7 @@ def tell(plane: Harness, job: str, state: JobState, reason: str = "Because", **m
 
 
 def place(plane: Harness, job: str) -> JobPlace:
-    found = plane.run(plane.store.get(Ref("TrainingJob", job)))
+    found = plane.run(plane.store.get(plane.ref("TrainingJob", job)))
     return JobPlace(plane.folder, found.meta.uid)
 
 
@@ -61,6 +61,10 @@ def shelf(plane: Harness) -> CheckpointStore:
     state = plane.app.state.context
     assert isinstance(state, ServerContext)
     return state.checkpoints
+
+
+def saved(plane: Harness) -> list[Checkpoint]:
+    return [one for one in shelf(plane).all() if one.namespace == plane.namespace]
 
 
 def save(
@@ -71,9 +75,9 @@ def save(
     **more: Any,
 ) -> Checkpoint:
     """What a runner would publish."""
-    found = plane.run(plane.store.get(Ref("TrainingJob", job)))
+    found = plane.run(plane.store.get(plane.ref("TrainingJob", job)))
     model, version = str(found.spec["modelName"]), str(found.spec.get("version") or "")
-    of = plane.run(plane.store.get(Ref("ModelVersion", f"{model}.{version}"))).meta.uid if version else ""
+    of = plane.run(plane.store.get(plane.ref("ModelVersion", f"{model}.{version}"))).meta.uid if version else ""
     blobs = plane.app.state.context.blobs
     kept = []
     for path, content in (files or {name: f"weights of {name}".encode()}).items():
@@ -81,7 +85,7 @@ def save(
         kept.append(File(path, blob.digest, blob.size))
     digest = digest_of(kept)
     one = Checkpoint(
-        id=checkpoint_id(job, name, digest, 0), namespace="default", model=model, version=version, version_uid=of,
+        id=checkpoint_id(job, name, digest, 0), namespace=plane.namespace, model=model, version=version, version_uid=of,
         job=job, job_uid=found.meta.uid, name=name, files=tuple(kept), sha256=digest,
         created=datetime.now(UTC).timestamp(), framework="sklearn", entrypoint=next(iter(files or {name: b""})),
     )  # fmt: skip

@@ -6,6 +6,7 @@ Tests of one module share a plane: each has a namespace of its own in it, which 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import socket
 import threading
@@ -44,6 +45,8 @@ ROOT = "/apis/mizzen.dev/v1alpha1"
 HERE = f"{ROOT}/namespaces/{{namespace}}"
 """The objects of a client's namespace, whose name the client fills in."""
 
+NAMESPACE_NUMBERS = itertools.count(1)
+
 T = TypeVar("T")
 
 
@@ -57,7 +60,7 @@ class Client(httpx2.Client):
         self.namespace = namespace
 
     def path(self, path: str) -> str:
-        """As it is sent, and as responses name it."""
+        """Returns the path as requests send it, and as responses name it."""
         path = path.replace("{namespace}", self.namespace)
         if self.namespace == DEFAULT_NAMESPACE or not re.match(r"/(model|graph|secret)\b", path):
             return path
@@ -92,8 +95,9 @@ class Harness:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     @contextmanager
-    def view(self, namespace: str, files: Path) -> Iterator[Harness]:
-        """The same API for a test that has this namespace, which is created, and this folder to itself."""
+    def view(self, files: Path) -> Iterator[Harness]:
+        """Yields the same API for one test, seen from a new namespace. `files`: where `file` writes."""
+        namespace = f"test-{next(NAMESPACE_NUMBERS)}"
         self.run(namespaced_store.ensure(self.store, namespace, "system"))
         view = replace(self, namespace=namespace, files=files, clients=[])
         try:
@@ -111,6 +115,9 @@ class Harness:
         client = Client(self.url, self.namespace, headers)
         self.clients.append(client)
         return client
+
+    def ref(self, kind: str, name: str) -> Ref:
+        return Ref(kind, name, self.namespace)
 
     def user(self, name: str) -> str:
         """A token of a user who is made for it, if need be."""
@@ -170,7 +177,7 @@ class Harness:
 
 
 class Server(uvicorn.Server):
-    """Ends as soon as it may: uvicorn's own looks every 0.1 seconds, several times."""
+    """Stops at once: the server of uvicorn polls every 0.1 seconds, several times per stop."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

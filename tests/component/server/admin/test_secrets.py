@@ -13,8 +13,6 @@ import pytest
 from mizzen.stores.records.vault import Vault
 from tests.support.server.harness import HERE, Harness
 
-pytestmark = pytest.mark.own_plane
-
 VALUE = "sesame-open-87431"
 
 
@@ -25,15 +23,15 @@ def test_a_secret_is_set_listed_replaced_and_removed(plane: Harness) -> None:
     assert first.headers["cache-control"] == "no-store"
     view = first.json()
     assert (view["name"], view["namespace"], view["keys"], view["updatedBy"]) == (
-        "db", "default", ["password", "user"], "admin",
+        "db", plane.namespace, ["password", "user"], "admin",
     )  # fmt: skip
     assert admin.get("/secret").json()["items"] == [view]
     assert admin.get("/secret/db").json() == view
     assert admin.get("/secret?namespace=lab").json()["items"] == []
     assert admin.put("/secret/db", json={"data": {"password": "new"}}).status_code == 200
     assert admin.get("/secret/db").json()["keys"] == ["password"]
-    assert plane.run(_vault(plane).reveal("default", "db", "password")) == "new"
-    assert admin.delete("/secret/db").json() == {"name": "db", "namespace": "default", "deleted": True}
+    assert plane.run(_vault(plane).reveal(plane.namespace, "db", "password")) == "new"
+    assert admin.delete("/secret/db").json() == {"name": "db", "namespace": plane.namespace, "deleted": True}
     assert admin.get("/secret/db").status_code == admin.delete("/secret/db").status_code == 404
 
 
@@ -45,7 +43,7 @@ def test_some_values_of_a_secret_are_changed_and_the_others_stay(plane: Harness)
     assert (changed.status_code, changed.json()["keys"]) == (200, ["host", "password", "user"])
     assert VALUE not in made.text + changed.text
     for key, value in (("user", "bob"), ("password", VALUE), ("host", "h")):
-        assert plane.run(_vault(plane).reveal("default", "db", key)) == value
+        assert plane.run(_vault(plane).reveal(plane.namespace, "db", key)) == value
     many = admin.patch("/secret/db", json={"data": {f"k{number}": "x" for number in range(62)}})
     assert (many.status_code, "at most 64 keys, not 65" in many.text) == (422, True)
     assert admin.patch("/secret/db", json={"data": {}}).status_code == 422
@@ -126,7 +124,8 @@ def test_who_still_names_a_secret_is_told_when_it_goes(plane: Harness) -> None:
         assert any(told) is (name == "job")
     for name in ("db", "unused"):
         admin.put(f"/secret/{name}", json={"data": {"k": "v"}})
-    assert _warnings(admin.delete("/secret/db")) == ["299 - \"TrainingJob/job still refers to secret 'db'\""]
+    holder = plane.ref("TrainingJob", "job")
+    assert _warnings(admin.delete("/secret/db")) == [f"299 - \"{holder} still refers to secret 'db'\""]
     assert _warnings(admin.delete("/secret/unused")) == []
 
 
@@ -134,6 +133,7 @@ def _warnings(answer: httpx2.Response) -> list[str]:
     return answer.headers.get_list("warning")
 
 
+@pytest.mark.own_plane
 def test_a_secret_shows_nowhere(plane: Harness, caplog: pytest.LogCaptureFixture) -> None:
     """Set, replaced, listed, damaged, with the key lost: in no answer, log, audit or file is its value ever found."""
     caplog.set_level(logging.DEBUG)

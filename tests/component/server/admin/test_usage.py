@@ -74,10 +74,12 @@ def put_in(folder: Path) -> Any:
     return {"more": {"usage": sampled(folder)}, "inside": inside}
 
 
-@pytest.fixture
-def plane(tmp_path: Path) -> Iterator[Harness]:
-    (tmp_path / "counts").mkdir()
-    with serving(tmp_path, **put_in(tmp_path / "counts")) as harness:
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
+    """Nothing is written to it."""
+    folder = tmp_path_factory.mktemp("plane")
+    (folder / "counts").mkdir()
+    with serving(folder, **put_in(folder / "counts")) as harness:
         yield harness
 
 

@@ -23,8 +23,6 @@ from tests.component.server.resources.test_routes import inference_model, model,
 from tests.support.examples import examples
 from tests.support.server.harness import HERE
 
-pytestmark = pytest.mark.own_plane
-
 
 def causes(answer: httpx2.Response) -> dict[str, str]:
     assert answer.status_code == 422, answer.text

@@ -7,10 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.schema.resource import Ref
 from tests.support.server.harness import HERE, Harness, deploy
-
-pytestmark = pytest.mark.own_plane
 
 APPLY = "application/apply-patch+yaml"
 
@@ -86,7 +83,7 @@ def test_a_decision_owns_what_it_writes_of_the_status(plane: Harness, admin: htt
 def test_a_version_that_is_written_out_is_owned_by_who_wrote_it(plane: Harness, iris: httpx2.Client) -> None:
     artifacts = [
         {name: artifact[name] for name in ("path", "digest", "size")}
-        for artifact in plane.run(plane.store.get(Ref("ModelVersion", "iris.1"))).spec["artifacts"]
+        for artifact in plane.run(plane.store.get(plane.ref("ModelVersion", "iris.1"))).spec["artifacts"]
     ]
     spec = {"modelName": "iris", "version": "9", "framework": "sklearn", "artifacts": artifacts}
     made = apply(iris, "modelversions", "ModelVersion", "iris.9", labels={"a": "b", "c": "d"}, **spec)
@@ -95,6 +92,7 @@ def test_a_version_that_is_written_out_is_owned_by_who_wrote_it(plane: Harness, 
     assert again.json()["metadata"]["labels"] == {"a": "b"}, "what they applied before and leave out now goes"
 
 
+@pytest.mark.own_plane
 def test_who_left_does_not_come_back_with_a_file(plane: Harness, admin: httpx2.Client) -> None:
     plane.user("ann")
     spec: dict[str, Any] = {"subjects": ["ann", "bob"], "verbs": ["read"], "target": {"namespace": "default"}}

@@ -16,8 +16,6 @@ from mizzen.server.admission import idempotency
 from tests.component.server.trained import TRAIN, code
 from tests.support.server.harness import HERE, Harness, serving
 
-pytestmark = pytest.mark.own_plane
-
 JOBS = f"{HERE}/trainingjobs"
 
 
@@ -99,7 +97,7 @@ def test_a_key_is_forgotten_after_a_day_and_not_before(tmp_path: Path) -> None:
 def test_a_repeat_is_answered_although_the_job_set_has_gone_by_age(plane: Harness, iris: httpx2.Client) -> None:
     first = keyed(iris, "k", priority=1).json()["id"]
     iris.delete(f"{HERE}/trainingjobs/{first}")
-    plane.release(Ref("TrainingJob", first))
+    plane.release(plane.ref("TrainingJob", first))
     assert iris.get(f"{TRAIN}/{first}").status_code == 404
     again = keyed(iris, "k", priority=1)
     assert (again.status_code, again.json()["id"]) == (200, first)
@@ -143,13 +141,13 @@ def test_a_job_set_of_another_is_nobodys_answer(plane: Harness, iris: httpx2.Cli
     spec = {"modelName": "iris", "version": "1"}
     key = idempotency.IdempotencyKey.of("ana", "k", "default/iris/train/1", spec)
     name = next(idempotency.job_names("iris", "1", key))
-    meta = Meta(name, annotations={IDEMPOTENCY_ANNOTATION: key.mark, ACTOR_ANNOTATION: "ana"})
+    meta = Meta(name, plane.namespace, annotations={IDEMPOTENCY_ANNOTATION: key.mark, ACTOR_ANNOTATION: "ana"})
     theirs = plane.run(plane.store.create(Resource("TrainingJob", meta, spec), "eve"))
     if gone:
         plane.run(plane.store.delete(theirs.ref, "eve"))
     answer = keyed(ana, "k")
     assert answer.status_code == 201
-    made = plane.run(plane.store.get(Ref("TrainingJob", answer.json()["id"])))
+    made = plane.run(plane.store.get(Ref("TrainingJob", answer.json()["id"], plane.namespace)))
     assert made.meta.uid != theirs.meta.uid
 
 

@@ -13,8 +13,6 @@ from mizzen.server.admission.field_managers import KUBECTL
 from mizzen.server.resources.write import CLIENT_SIDE, EMPTY_WARNING
 from tests.support.server.harness import HERE
 
-pytestmark = pytest.mark.own_plane
-
 GRAPHS = f"{HERE}/mlgraphs"
 GRAPH = f"{GRAPHS}/g"
 SPLIT, NOTHING = {"split": None}, dict[str, Any]()

@@ -10,8 +10,6 @@ from mizzen.server.admission import model_family
 from mizzen.stores.sqlite import codec
 from tests.support.server.harness import Harness
 
-pytestmark = pytest.mark.own_plane
-
 
 def test_a_description_reads_no_more_versions_than_it_holds(
     plane: Harness, admin: httpx2.Client, monkeypatch: pytest.MonkeyPatch
@@ -21,7 +19,7 @@ def test_a_description_reads_no_more_versions_than_it_holds(
     async def register() -> None:
         for number in range(1, 4 * model_family.MOST_VERSIONS):
             spec = {"modelName": "iris", "version": str(number), "framework": "sklearn"}
-            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann")
+            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}", plane.namespace), spec), "ann")
 
     plane.run(register())
     read: list[str] = []

@@ -15,8 +15,6 @@ from mizzen.server.admission import privileged_fields
 from tests.component.server.resources.test_routes import inference_model, model
 from tests.support.server.harness import HERE, Harness, serving
 
-pytestmark = pytest.mark.own_plane
-
 
 def test_variables_and_secrets_are_for_those_who_may_vouch_for_code(tmp_path: Path) -> None:
     with serving(tmp_path, anonymous=False) as closed:

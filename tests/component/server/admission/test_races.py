@@ -11,12 +11,9 @@ import httpx2
 import pytest
 
 from mizzen.errors import Conflict, NotFound
-from mizzen.kinds.schema.resource import Ref
 from mizzen.server.admission import create_guards
 from tests.component.server.resources.test_routes import inference_model
 from tests.support.server.harness import HERE, Harness, deploy
-
-pytestmark = pytest.mark.own_plane
 
 PAIRS = 25
 
@@ -89,7 +86,7 @@ def test_a_version_never_outlives_its_model(plane: Harness, admin: httpx2.Client
 def test_a_version_that_went_meanwhile_is_not_made_current(plane: Harness, admin: httpx2.Client) -> None:
     """The promotion has looked already when the version goes: it is the write that must find out."""
     server = deploy(plane, admin)
-    ref = Ref("Model", "iris")
+    ref = plane.ref("Model", "iris")
     guard = create_guards.require_answering(ref, "1")
 
     async def promote() -> None:
@@ -99,7 +96,7 @@ def test_a_version_that_went_meanwhile_is_not_made_current(plane: Harness, admin
     admin.delete(f"/model/iris/serve/1/{server}")
     with pytest.raises(Conflict, match="is ready"):
         plane.run(promote())
-    plane.release(Ref("InferenceModel", server))
+    plane.release(plane.ref("InferenceModel", server))
     assert admin.delete("/model/iris/version/1").status_code == 200
     with pytest.raises(NotFound, match=r"iris\.1"):
         plane.run(promote())

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
-import pytest
 
 from tests.component.server.resources.test_routes import inference_model, make_iris, model, model_version
-from tests.support.server.harness import HERE, Harness, serving
-
-pytestmark = pytest.mark.own_plane
-
-
-@pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Harness]:
-    """A plane that has nothing for strangers."""
-    with serving(tmp_path, anonymous=False) as running:
-        yield running
+from tests.support.server.harness import HERE, Harness
 
 
 def put(client: httpx2.Client, name: str, **spec: Any) -> httpx2.Response:

@@ -19,16 +19,16 @@ from mizzen.server.deletion import cascade
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Guard
 from tests.component.server.cascades import deletions, end, finishing
-from tests.support.server.harness import HERE, TOKEN, Harness, deploy
-
-pytestmark = pytest.mark.own_plane
+from tests.support.server.harness import HERE, TOKEN, Client, Harness, deploy
 
 
 def test_a_served_model_stays_and_says_why(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
     answer = admin.delete("/model/iris")
     assert answer.status_code == 409
-    assert answer.json()["details"]["causes"] == [{"field": "InferenceModel/iris-1", "message": "serves version 1"}]
+    assert answer.json()["details"]["causes"] == [
+        {"field": str(plane.ref("InferenceModel", "iris-1")), "message": "serves version 1"}
+    ]
     assert "cascade" in answer.json()["details"]["hint"]
     assert admin.get("/model/iris").json()["versions"]
 
@@ -36,7 +36,7 @@ def test_a_served_model_stays_and_says_why(plane: Harness, admin: httpx2.Client)
 def test_a_model_goes_with_its_versions_and_the_name_is_free_again(plane: Harness, admin: httpx2.Client) -> None:
     server = deploy(plane, admin)
     admin.delete(f"/model/iris/serve/1/{server}")
-    plane.release(Ref("InferenceModel", server))
+    plane.release(plane.ref("InferenceModel", server))
     assert admin.delete("/model/iris?wait=true").status_code == 200
     assert admin.get(f"{HERE}/modelversions").json()["items"] == []
     assert admin.post("/model", json={"name": "iris"}).status_code == 201
@@ -48,7 +48,7 @@ def test_a_model_with_versions_is_marked_and_goes_later(plane: Harness, admin: h
     async def register() -> None:
         for number in range(1, 251):
             spec = {"modelName": "iris", "version": str(number), "framework": "sklearn"}
-            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann")
+            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}", plane.namespace), spec), "ann")
 
     plane.run(register())
     answer = admin.delete("/model/iris")
@@ -62,7 +62,7 @@ def test_a_model_with_versions_is_marked_and_goes_later(plane: Harness, admin: h
         while admin.get("/model/iris").status_code != 404:
             pass
     assert admin.get(f"{HERE}/modelversions").json()["items"] == []
-    assert plane.run(plane.store.history(Ref("ModelVersion", "iris.7")))[-1].actor == "admin"
+    assert plane.run(plane.store.history(plane.ref("ModelVersion", "iris.7")))[-1].actor == "admin"
 
 
 def test_a_cascade_is_202_until_all_is_gone(plane: Harness, admin: httpx2.Client) -> None:
@@ -108,10 +108,10 @@ def test_a_cascade_can_be_waited_for(plane: Harness, admin: httpx2.Client) -> No
     assert admin.get("/model/iris").status_code == 404
 
 
-def test_who_leaves_while_waiting_is_on_record_once(plane: Harness, admin: httpx2.Client) -> None:
+def test_who_leaves_while_waiting_is_on_record_once(plane: Harness, admin: Client) -> None:
     server = deploy(plane, admin)
     where = urlsplit(plane.url)
-    head = "DELETE /model/iris?cascade=true&wait=true HTTP/1.1"
+    head = f"DELETE {admin.path('/model/iris?cascade=true&wait=true')} HTTP/1.1"
     asked = f"{head}\r\nhost: {where.netloc}\r\nauthorization: Bearer {TOKEN}\r\n\r\n"
     with socket.create_connection((where.hostname or "", where.port or 0)) as leaving:
         leaving.sendall(asked.encode())
@@ -132,7 +132,7 @@ def test_a_cascade_finishes_without_anybody_asking_and_keeps_its_actor(plane: Ha
         end(plane, server)
         while admin.get("/model/iris").status_code != 404:
             assert not task.done()
-    deleted = plane.run(plane.store.history(Ref("ModelVersion", "iris.1")))[-1]
+    deleted = plane.run(plane.store.history(plane.ref("ModelVersion", "iris.1")))[-1]
     assert (deleted.action, deleted.actor) == ("deleted", "admin")
 
 
@@ -182,8 +182,8 @@ def test_a_removal_that_fails_is_told_once_and_tried_again(tmp_path: Path, caplo
 def test_a_late_step_of_a_cascade_spares_the_next_model_of_that_name(plane: Harness, admin: httpx2.Client) -> None:
     server = deploy(plane, admin)
     admin.delete("/model/iris?cascade=true")
-    marked = plane.run(plane.store.get(Ref("Model", "iris")))
-    plane.release(Ref("InferenceModel", server))
+    marked = plane.run(plane.store.get(plane.ref("Model", "iris")))
+    plane.release(plane.ref("InferenceModel", server))
     assert admin.delete("/model/iris?wait=true").status_code == 200
     deploy(plane, admin)
     plane.run(cascade.finish_cascade(plane.app.state.context, marked))

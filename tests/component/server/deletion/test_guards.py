@@ -20,8 +20,6 @@ from tests.support.reconcile import virtual
 from tests.support.reconcile.memory import CountingStore
 from tests.support.server.harness import HERE, Harness, deploy
 
-pytestmark = pytest.mark.own_plane
-
 JOB = Resource("TrainingJob", Meta("run"), {"modelName": "iris", "version": "v1"})
 MONITOR = Resource("Monitor", Meta("board"), {"modelName": "iris"})
 ROLLOUT = Resource("Rollout", Meta("slowly"), {"target": {"kind": "Model", "name": "iris"}})
@@ -30,7 +28,8 @@ FIXED = Resource("Model", Meta("fixed"), {"aliasOf": "iris:v1"})
 
 
 def put(plane: Harness, resource: Resource, **status: Any) -> None:
-    stored = plane.run(plane.store.create(resource, "ann"))
+    meta = replace(resource.meta, namespace=plane.namespace)
+    stored = plane.run(plane.store.create(replace(resource, meta=meta), "ann"))
     if status:
         plane.run(plane.store.update_status(replace(stored, status=status), "ann"))
 
@@ -49,12 +48,12 @@ def test_all_that_is_in_the_way_is_named(plane: Harness, iris: httpx2.Client) ->
     for resource in (JOB, MONITOR, ROLLOUT, LILY, FIXED):
         put(plane, resource)
     assert in_the_way(iris.delete("/model/iris")) == {
-        "InferenceModel/iris-1": "serves version 1",
-        "TrainingJob/run": "trains version 1",
-        "Monitor/board": "monitors it",
-        "Rollout/slowly": "rolls it out",
-        "Model/lily": "is a second name of 'iris'",
-        "Model/fixed": "is a second name of 'iris:v1'",
+        str(plane.ref("InferenceModel", "iris-1")): "serves version 1",
+        str(plane.ref("TrainingJob", "run")): "trains version 1",
+        str(plane.ref("Monitor", "board")): "monitors it",
+        str(plane.ref("Rollout", "slowly")): "rolls it out",
+        str(plane.ref("Model", "lily")): "is a second name of 'iris'",
+        str(plane.ref("Model", "fixed")): "is a second name of 'iris:v1'",
     }
     assert iris.get("/model/iris").json()["deleting"] is False
 
@@ -79,7 +78,7 @@ def test_a_cascade_ends_what_is_the_models_own(plane: Harness, iris: httpx2.Clie
         for plural in ("trainingjobs", "monitors", "rollouts"):
             while iris.get(f"{HERE}/{plural}").json()["items"]:
                 pass
-        assert plane.run(plane.store.history(JOB.ref))[-1].actor == "admin"
+        assert plane.run(plane.store.history(plane.ref("TrainingJob", "run")))[-1].actor == "admin"
         assert iris.get("/model/iris").json()["versionCount"] == 2
         end(plane, "iris-1")
         while iris.get("/model/iris").status_code != 404:
@@ -92,9 +91,9 @@ def test_a_cascade_leaves_second_names_to_their_owners(plane: Harness, iris: htt
     put(plane, name)
     put(plane, JOB)
     answer = iris.delete("/model/iris?cascade=true")
-    assert set(in_the_way(answer)) == {str(name.ref)}
+    assert set(in_the_way(answer)) == {str(plane.ref("Model", name.meta.name))}
     assert "delete these names first" in answer.json()["details"]["hint"]
-    assert plane.run(plane.store.get(JOB.ref)), "nothing was touched"
+    assert plane.run(plane.store.get(plane.ref("TrainingJob", "run"))), "nothing was touched"
     assert iris.delete(f"/model/{name.meta.name}").status_code == 200
     assert iris.delete("/model/iris?cascade=true&wait=true").status_code == 200
 
@@ -110,9 +109,10 @@ def test_a_cascade_leaves_second_names_to_their_owners(plane: Harness, iris: htt
 )
 def test_a_version_that_is_needed_stays(plane: Harness, iris: httpx2.Client, resource: Resource, message: str) -> None:
     put(plane, resource)
-    assert in_the_way(iris.delete("/model/iris/version/1")) == {str(resource.ref): message}
-    assert in_the_way(iris.delete(f"{HERE}/modelversions/iris.1")) == {str(resource.ref): message}
-    plane.run(plane.store.delete(resource.ref, "ann"))
+    ref = plane.ref(resource.kind, resource.meta.name)
+    assert in_the_way(iris.delete("/model/iris/version/1")) == {str(ref): message}
+    assert in_the_way(iris.delete(f"{HERE}/modelversions/iris.1")) == {str(ref): message}
+    plane.run(plane.store.delete(ref, "ann"))
     assert iris.delete("/model/iris/version/1").status_code == 200
 
 
@@ -126,11 +126,19 @@ def test_a_version_that_is_needed_no_more_goes(plane: Harness, iris: httpx2.Clie
 
 def test_what_a_deletion_asks_does_not_grow_with_the_versions(plane: Harness, iris: httpx2.Client) -> None:
     """It is asked in the thread that writes, while everybody else waits."""
-    version = plane.run(plane.store.get(Ref("ModelVersion", "iris.1")))
-    wanted = (create_guards.require_removable(Ref("Model", "iris")), create_guards.require_unused_version(version))
+    version = plane.run(plane.store.get(plane.ref("ModelVersion", "iris.1")))
+    wanted = (
+        create_guards.require_removable(plane.ref("Model", "iris")),
+        create_guards.require_unused_version(version),
+    )
     before = [asked(plane, guard) for guard in wanted]
     for number in range(3, 13):
-        put(plane, Resource("ModelVersion", Meta(f"iris.{number}"), {"modelName": "iris", "version": str(number)}))
+        put(
+            plane,
+            Resource(
+                "ModelVersion", Meta(f"iris.{number}", plane.namespace), {"modelName": "iris", "version": str(number)}
+            ),
+        )
     assert [asked(plane, guard) for guard in wanted] == before
     assert all(counted.objects <= 2 for counted in before)
 
@@ -186,7 +194,7 @@ def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
 ) -> None:
     put(plane, MONITOR)
     admin = Actor("admin")
-    for ref in (Ref("Model", "iris"), Ref("ModelVersion", "iris.1"), MONITOR.ref):
+    for ref in (plane.ref("Model", "iris"), plane.ref("ModelVersion", "iris.1"), plane.ref("Monitor", "board")):
         with pytest.raises(Conflict, match="another object"):
             plane.run(cascade.remove_object(plane.store, ref, admin, uid="of-another-one", cascade=True))
         kept = plane.run(plane.store.get(ref))
@@ -196,6 +204,7 @@ def test_the_right_to_delete_one_object_is_none_to_delete_the_next_of_its_name(
         assert (left is not None) == (ref.kind == "Model")
 
 
+@pytest.mark.own_plane
 def test_who_deletes_is_read_from_history_once(
     plane: Harness, admin: httpx2.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -15,15 +14,7 @@ from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.http.body_workers import MAX_PER_ACTOR, BodyWorkers
 from mizzen.server.http.request_bodies import YAML_LIMIT
-from tests.support.server.harness import HERE, Harness, serving
-
-pytestmark = pytest.mark.own_plane
-
-
-@pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Harness]:
-    with serving(tmp_path, anonymous=False) as harness:
-        yield harness
+from tests.support.server.harness import HERE, Harness
 
 
 def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() -> None:
@@ -53,8 +44,8 @@ def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() ->
 def busy(plane: Harness, iris: httpx2.Client) -> Iterator[httpx2.Client]:
     """There are a model iris and a server of it, and nothing more of the admin's is done beside the rest."""
     spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
-    plane.run(plane.store.create(Resource("InferenceModel", Meta("one"), spec), "ann"))
-    large = Resource("Model", Meta("large"), {"description": "x" * 40_000})
+    plane.run(plane.store.create(Resource("InferenceModel", Meta("one", plane.namespace), spec), "ann"))
+    large = Resource("Model", Meta("large", plane.namespace), {"description": "x" * 40_000})
     plane.run(plane.store.create(large, "ann"))
     release = threading.Event()
 
@@ -74,7 +65,7 @@ def busy(plane: Harness, iris: httpx2.Client) -> Iterator[httpx2.Client]:
         f"{HERE}/models/iris",
         f"{HERE}/inferencemodels/one/scale",
         f"{HERE}/models/iris/status",
-        "/api/v1/namespaces/default",
+        "/api/v1/namespaces/{namespace}",
     ],
 )
 def test_what_a_patch_makes_much_of_is_made_beside_the_rest(busy: httpx2.Client, path: str) -> None:
@@ -171,7 +162,7 @@ def test_whoever_may_point_one_alias_learns_no_more_of_the_model(closed: Harness
     closed.permit("alia", "write", "predict", subjects=["alia"], model="iris", alias="prod")
     answer = alia.put("/model/iris/alias/prod", json={"version": "1"})
     assert (answer.status_code, answer.json()) == (
-        200, {"name": "iris", "namespace": "default", "aliases": {"prod": "1"}},
+        200, {"name": "iris", "namespace": closed.namespace, "aliases": {"prod": "1"}},
     )  # fmt: skip
     assert alia.delete("/model/iris/alias/prod").json()["aliases"] == {}
 
@@ -185,8 +176,8 @@ def test_a_model_cannot_be_made_under_a_name_that_another_models_server_answers_
         assert iris.post(f"{HERE}/inferencemodels", json={**server, "metadata": {"name": name}}).status_code == 201
         refused = iris.post("/model", json={"name": name})
         assert (refused.status_code, refused.json()["reason"]) == (409, "AlreadyExists")
-        assert f"InferenceModel/{name} of model 'iris' answers to it" in refused.json()["message"]
-    own = Resource("InferenceModel", Meta("rose"), {**spec, "modelName": "rose"})
+        assert f"{plane.ref('InferenceModel', name)} of model 'iris' answers to it" in refused.json()["message"]
+    own = Resource("InferenceModel", Meta("rose", plane.namespace), {**spec, "modelName": "rose"})
     plane.run(plane.store.create(own, "ann"))
     assert iris.post("/model", json={"name": "rose"}).status_code == 201
 

@@ -10,8 +10,6 @@ from mizzen.errors import BadRequest
 from mizzen.server.http.query import MOST_ON_A_PAGE, Query
 from tests.support.server.harness import HERE, ROOT
 
-pytestmark = pytest.mark.own_plane
-
 
 def query(text: str) -> Query:
     return Query(Request({"type": "http", "query_string": text.encode(), "headers": []}), "tail", "limit")

@@ -5,13 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import httpx2
-import pytest
 
-from mizzen.kinds.schema.resource import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.component.server.admission.test_decode import causes
 from tests.support.server.harness import Harness, deploy, serving
-
-pytestmark = pytest.mark.own_plane
 
 
 def test_an_alias_is_a_change_of_the_spec_and_history_has_it(plane: Harness, iris: httpx2.Client) -> None:
@@ -20,10 +17,10 @@ def test_an_alias_is_a_change_of_the_spec_and_history_has_it(plane: Harness, iri
     iris.put("/model/iris/alias/test", json={"version": 2})
     assert iris.put("/model/iris/alias/prod", json={"version": 2}).json()["aliases"] == {"prod": "2", "test": "2"}
     assert iris.delete("/model/iris/alias/test").json()["aliases"] == {"prod": "2"}
-    stored = plane.run(plane.store.get(Ref("Model", "iris")))
+    stored = plane.run(plane.store.get(plane.ref("Model", "iris")))
     assert (stored.spec, stored.meta.generation) == ({"aliases": {"prod": "2"}}, 5)
     assert stored.status["highestVersion"] == 2
-    own = plane.run(plane.store.history(Ref("Model", "iris")))
+    own = plane.run(plane.store.history(plane.ref("Model", "iris")))
     assert [(entry.action, entry.actor, (entry.after or {}).get("aliases")) for entry in own[1:]] == [
         ("updated", "admin", {"prod": "1"}),
         ("updated", "admin", {"prod": "1", "test": "2"}),
@@ -34,16 +31,16 @@ def test_an_alias_is_a_change_of_the_spec_and_history_has_it(plane: Harness, iri
 
 def test_pointing_at_the_same_version_again_changes_nothing(plane: Harness, iris: httpx2.Client) -> None:
     iris.put("/model/iris/alias/prod", json={"version": 1})
-    before = plane.run(plane.store.get(Ref("Model", "iris")))
+    before = plane.run(plane.store.get(plane.ref("Model", "iris")))
     assert iris.put("/model/iris/alias/prod", json={"version": "001"}).status_code == 200
-    assert plane.run(plane.store.get(Ref("Model", "iris"))) == before
+    assert plane.run(plane.store.get(plane.ref("Model", "iris"))) == before
     assert iris.delete("/model/iris/alias/prod").json()["aliases"] == {}
-    assert plane.run(plane.store.get(Ref("Model", "iris"))).spec == {}
+    assert plane.run(plane.store.get(plane.ref("Model", "iris"))).spec == {}
 
 
 def test_what_cannot_be_an_alias(plane: Harness, iris: httpx2.Client) -> None:
     missing = iris.put("/model/iris/alias/prod", json={"version": 9})
-    assert causes(missing) == {"version": "Model/iris has no version 9"}
+    assert causes(missing) == {"version": f"{plane.ref('Model', 'iris')} has no version 9"}
     assert missing.json()["details"]["hint"] == "its versions are 1, 2"
     for name in ("v7", "7", "latest", "Prod", "a.b", "a_b"):
         assert set(causes(iris.put(f"/model/iris/alias/{name}", json={"version": 1}))) == {"alias"}
@@ -51,7 +48,7 @@ def test_what_cannot_be_an_alias(plane: Harness, iris: httpx2.Client) -> None:
     assert "is a version" in causes(iris.put("/model/iris/alias/beta", json={"version": 1}))["alias"]
     assert "version" in causes(iris.put("/model/iris/alias/prod", json={}))
     assert iris.put("/model/none/alias/prod", json={"version": 1}).status_code == 404
-    plane.run(plane.store.create(Resource("Model", Meta("lily"), {"aliasOf": "iris"}), "ann"))
+    plane.run(plane.store.create(Resource("Model", Meta("lily", plane.namespace), {"aliasOf": "iris"}), "ann"))
     assert iris.put("/model/lily/alias/prod", json={"version": 1}).status_code == 409
     assert iris.get("/model/iris").json()["aliases"] == {}
 
@@ -69,7 +66,7 @@ def test_of_many_versions_a_few_are_told(plane: Harness, iris: httpx2.Client) ->
     assert bare == "it has no versions yet: 'mizzen version add bare PATH' registers one"
     for number in range(3, 23):
         spec = {"modelName": "iris", "version": str(number)}
-        plane.run(plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann"))
+        plane.run(plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}", plane.namespace), spec), "ann"))
     hint = iris.put("/model/iris/alias/prod", json={"version": 99}).json()["details"]["hint"]
     assert hint == "its versions are … 22 in total: " + ", ".join(map(str, range(3, 23)))
 
@@ -87,7 +84,7 @@ def test_an_aliased_version_stays(plane: Harness, iris: httpx2.Client) -> None:
     refused = iris.delete("/model/iris/version/1")
     assert refused.status_code == 409
     assert refused.json()["details"]["causes"] == [
-        {"field": "Model/iris@prod", "message": "alias 'prod' names version 1"}
+        {"field": f"{plane.ref('Model', 'iris')}@prod", "message": "alias 'prod' names version 1"}
     ]
     assert iris.delete("/model/iris/version/2").status_code == 200
     iris.delete("/model/iris/alias/prod")
@@ -98,7 +95,7 @@ def test_a_version_that_still_answers_for_an_alias_stays(plane: Harness, iris: h
     iris.put("/model/iris/alias/prod", json={"version": 2})
 
     async def as_a_controller_would() -> None:
-        model = await plane.store.get(Ref("Model", "iris"))
+        model = await plane.store.get(plane.ref("Model", "iris"))
         status = {**model.status, "aliases": {"prod": "1"}}
         await plane.store.update_status(Resource("Model", model.meta, model.spec, status), "system")
 

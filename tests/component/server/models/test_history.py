@@ -17,18 +17,16 @@ from mizzen.stores.store import Revision
 from tests.component.server.resources.test_routes import inference_model
 from tests.support.server.harness import HERE, Harness, deploy
 
-pytestmark = pytest.mark.own_plane
-
 
 def test_history_tells_who_did_what_in_order(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
     admin.post("/model/iris/current", json={"version": 1})
     items = admin.get("/model/iris/history").json()["items"]
     assert [(item["action"], item["object"], item["actor"]) for item in items] == [
-        ("created", "Model/iris", "admin"),
-        ("created", "ModelVersion/iris.1", "admin"),
-        ("created", "InferenceModel/iris-1", "admin"),
-        ("promoted", "Model/iris", "admin"),
+        ("created", str(plane.ref("Model", "iris")), "admin"),
+        ("created", str(plane.ref("ModelVersion", "iris.1")), "admin"),
+        ("created", str(plane.ref("InferenceModel", "iris-1")), "admin"),
+        ("promoted", str(plane.ref("Model", "iris")), "admin"),
     ]
     assert [item["time"] for item in items] == sorted(item["time"] for item in items)
     promoted = items[-1]
@@ -52,19 +50,26 @@ def test_history_tells_of_what_is_gone(plane: Harness, admin: httpx2.Client) -> 
     admin.post(f"{HERE}/inferencemodels", json=inference_model("other"))
     for name in (server, "other"):
         admin.delete(f"{HERE}/inferencemodels/{name}")
-        plane.release(Ref("InferenceModel", name))
+        plane.release(plane.ref("InferenceModel", name))
     assert admin.delete("/model/iris/version/1").status_code == 200
     gone = [
-        ("created", "Model/iris"), ("created", "ModelVersion/iris.1"), ("created", "InferenceModel/iris-1"),
-        ("created", "InferenceModel/other"), ("deleted", "InferenceModel/iris-1"),
-        ("deleted", "InferenceModel/other"), ("deleted", "ModelVersion/iris.1"),
-    ]  # fmt: skip
+        ("created", str(plane.ref("Model", "iris"))),
+        ("created", str(plane.ref("ModelVersion", "iris.1"))),
+        ("created", str(plane.ref("InferenceModel", "iris-1"))),
+        ("created", str(plane.ref("InferenceModel", "other"))),
+        ("deleted", str(plane.ref("InferenceModel", "iris-1"))),
+        ("deleted", str(plane.ref("InferenceModel", "other"))),
+        ("deleted", str(plane.ref("ModelVersion", "iris.1"))),
+    ]
     history = admin.get("/model/iris/history").json()["items"]
     assert [(item["action"], item["object"]) for item in history] == gone
     assert admin.get("/model/iris").json()["lastChanged"]["time"] == history[-1]["time"]
     admin.delete("/model/iris")
     history = admin.get("/model/iris/history").json()["items"]
-    assert [(item["action"], item["object"]) for item in history] == [*gone, ("deleted", "Model/iris")]
+    assert [(item["action"], item["object"]) for item in history] == [
+        *gone,
+        ("deleted", str(plane.ref("Model", "iris"))),
+    ]
 
 
 def test_history_comes_in_pages(plane: Harness, admin: httpx2.Client) -> None:
@@ -106,7 +111,7 @@ def story(plane: Harness, admin: httpx2.Client) -> list[str]:
         times.append(now())
     for version in ("1", "2"):
         admin.delete(f"/model/iris/serve/{version}/iris-{version}")
-        plane.release(Ref("InferenceModel", f"iris-{version}"))
+        plane.release(plane.ref("InferenceModel", f"iris-{version}"))
     admin.delete("/model/iris/version/1")
     times.append(now())
     admin.delete("/model/iris")

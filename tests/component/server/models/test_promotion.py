@@ -8,11 +8,9 @@ import httpx2
 import pytest
 
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.kinds.schema.resource import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from tests.component.server.admission.test_decode import causes
 from tests.support.server.harness import Harness, deploy
-
-pytestmark = pytest.mark.own_plane
 
 
 def test_promote_moves_current_and_keeps_the_one_before(plane: Harness, admin: httpx2.Client) -> None:
@@ -31,10 +29,13 @@ def test_promote_moves_current_and_keeps_the_one_before(plane: Harness, admin: h
 def test_what_is_current_can_be_asked(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
     none = admin.get("/model/iris/current")
-    assert (none.status_code, none.json()["message"]) == (404, "no version of Model/iris is current yet")
+    assert (none.status_code, none.json()["message"]) == (
+        404,
+        f"no version of {plane.ref('Model', 'iris')} is current yet",
+    )
     moved = admin.post("/model/iris/current", json={"version": 1}).json()
     current = admin.get("/model/iris/current").json()
-    assert current == {"name": "iris", "namespace": "default", **moved["status"]["current"]}
+    assert current == {"name": "iris", "namespace": plane.namespace, **moved["status"]["current"]}
     assert (current["version"], current["actor"]) == ("1", "admin")
     assert admin.get("/model/none/current").status_code == 404
 
@@ -45,7 +46,10 @@ def test_a_version_in_use_says_all_that_is_in_the_way(plane: Harness, admin: htt
     refused = admin.delete("/model/iris/version/1")
     assert refused.status_code == 409
     found = {cause["field"]: cause["message"] for cause in refused.json()["details"]["causes"]}
-    assert found == {"Model/iris": "version 1 is its current version", f"InferenceModel/{server}": "serves version 1"}
+    assert found == {
+        str(plane.ref("Model", "iris")): "version 1 is its current version",
+        str(plane.ref("InferenceModel", server)): "serves version 1",
+    }
 
 
 def test_only_what_answers_can_be_promoted(plane: Harness, admin: httpx2.Client) -> None:
@@ -74,7 +78,7 @@ def test_a_rollback_goes_to_the_version_that_was_current_before(plane: Harness, 
     back = admin.post("/model/iris/rollback", json={})
     assert (back.status_code, back.json()["current"], back.json()["previous"]) == (200, "1", "3")
     last = admin.get("/model/iris/history").json()["items"][-1]
-    assert (last["action"], last["actor"], last["object"]) == ("rolledback", "admin", "Model/iris")
+    assert (last["action"], last["actor"], last["object"]) == ("rolledback", "admin", str(plane.ref("Model", "iris")))
     assert (last["before"]["current"]["version"], last["after"]["current"]["version"]) == ("3", "1")
     assert admin.post("/model/iris/rollback", json={"version": "v2"}).json()["current"] == "2"
     assert admin.post("/model/iris/rollback").json()["current"] == "1", "without a body, too"
@@ -102,7 +106,7 @@ def test_a_rollback_that_cannot_be_changes_nothing(plane: Harness, admin: httpx2
 
 def test_a_second_name_has_no_current_version_of_its_own(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
-    plane.run(plane.store.create(Resource("Model", Meta("lily"), {"aliasOf": "iris"}), "ann"))
+    plane.run(plane.store.create(Resource("Model", Meta("lily", plane.namespace), {"aliasOf": "iris"}), "ann"))
     for path, body in (("current", {"version": 1}), ("rollback", {}), ("rollback", {"version": 1})):
         answer = admin.post(f"/model/lily/{path}", json=body)
         assert (answer.status_code, answer.json()["details"]["hint"]) == (409, "use model 'iris' instead")
@@ -135,5 +139,5 @@ def test_a_version_that_callers_could_not_call_becomes_current_only_by_force(
 
 async def _answered_by(plane: Harness, alias: str, version: str) -> None:
     """As the controller of models would say it."""
-    model = await plane.store.get(Ref("Model", "iris"))
+    model = await plane.store.get(plane.ref("Model", "iris"))
     await plane.store.update_status(replace(model, status={**model.status, "aliases": {alias: version}}), "system")

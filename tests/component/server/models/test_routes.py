@@ -11,16 +11,14 @@ import pytest
 
 from mizzen.kinds.schema.resource import Meta, Resource
 from tests.component.server.admission.test_decode import causes
-from tests.support.server.harness import INFERENCE, Harness, deploy, serving
-
-pytestmark = pytest.mark.own_plane
+from tests.support.server.harness import INFERENCE, Client, Harness, deploy, serving
 
 
-def test_create_describe_list_delete(admin: httpx2.Client) -> None:
+def test_create_describe_list_delete(admin: Client) -> None:
     body = {"name": "iris", "framework": "sklearn", "labels": {"team": "a"}, "annotations": {"note": "x y"}}
     created = admin.post("/model", json=body)
     assert created.status_code == 201
-    assert created.headers["location"] == "/model/iris"
+    assert created.headers["location"] == admin.path("/model/iris")
     found = created.json()
     assert (found["name"], found["framework"], found["labels"]) == ("iris", "sklearn", {"team": "a"})
     assert created.json()["annotations"] == {"note": "x y", "mizzen.dev/actor": "admin"}
@@ -37,6 +35,7 @@ def test_create_describe_list_delete(admin: httpx2.Client) -> None:
     assert admin.delete("/model/iris").status_code == 404
 
 
+@pytest.mark.own_plane
 def test_what_is_not_there_is_answered_with_where_to_look(admin: httpx2.Client) -> None:
     def hint(path: str) -> str:
         answer = admin.get(path)
@@ -115,6 +114,7 @@ def test_who_may_read_one_model_lists_that_one(tmp_path: Path) -> None:
         assert ann.post("/model", json={"name": "iris"}).status_code == 201
 
 
+@pytest.mark.own_plane
 def test_a_description_tells_versions_and_servers(plane: Harness, admin: httpx2.Client) -> None:
     deploy(plane, admin)
     deploy(plane, admin, content="two", ready=False)
@@ -132,15 +132,17 @@ def test_a_description_tells_jobs_monitor_aliases_and_second_names(plane: Harnes
     deploy(plane, admin)
     admin.put("/model/iris/alias/prod", json={"version": 1})
     for resource in (
-        Resource("TrainingJob", Meta("run"), {"modelName": "iris", "version": "v1"}),
-        Resource("TrainingJob", Meta("other"), {"modelName": "rose", "version": "1"}),
-        Resource("Monitor", Meta("board"), {"modelName": "iris", "tool": "tensorboard"}),
-        Resource("Model", Meta("lily"), {"aliasOf": "iris"}),
-        Resource("Model", Meta("fixed"), {"aliasOf": "iris:v1"}),
-        Resource("Rollout", Meta("slowly"), {"target": {"kind": "Model", "name": "iris"}}),
+        Resource("TrainingJob", Meta("run", plane.namespace), {"modelName": "iris", "version": "v1"}),
+        Resource("TrainingJob", Meta("other", plane.namespace), {"modelName": "rose", "version": "1"}),
+        Resource("Monitor", Meta("board", plane.namespace), {"modelName": "iris", "tool": "tensorboard"}),
+        Resource("Model", Meta("lily", plane.namespace), {"aliasOf": "iris"}),
+        Resource("Model", Meta("fixed", plane.namespace), {"aliasOf": "iris:v1"}),
+        Resource("Rollout", Meta("slowly", plane.namespace), {"target": {"kind": "Model", "name": "iris"}}),
     ):
         plane.run(plane.store.create(resource, "ann"))
-    ended = plane.run(plane.store.create(Resource("TrainingJob", Meta("done"), {"modelName": "iris"}), "ann"))
+    ended = plane.run(
+        plane.store.create(Resource("TrainingJob", Meta("done", plane.namespace), {"modelName": "iris"}), "ann")
+    )
     status = {"conditions": [{"type": "Succeeded", "status": "True", "reason": "Done"}]}
     plane.run(plane.store.update_status(replace(ended, status=status), "ann"))
     found = admin.get("/model/iris").json()
@@ -157,7 +159,7 @@ def test_a_description_holds_the_newest_versions_only(plane: Harness, admin: htt
     async def register() -> None:
         for number in range(1, 106):
             spec = {"modelName": "iris", "version": str(number), "framework": "sklearn"}
-            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "ann")
+            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}", plane.namespace), spec), "ann")
 
     plane.run(register())
     found = admin.get("/model/iris").json()

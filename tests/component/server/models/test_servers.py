@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mizzen.kinds.schema.resource import NAME, VERSION, Meta, Ref, Resource
+from mizzen.kinds.schema.resource import NAME, VERSION, Meta, Resource
 from mizzen.server.models.servers import server_names
 from tests.component.server.admission.test_decode import causes
 from tests.component.server.cascades import deletions
 from tests.support.examples import examples
 from tests.support.server.harness import HERE, INFERENCE, Harness, deploy
-
-pytestmark = pytest.mark.own_plane
 
 
 @pytest.fixture
@@ -28,6 +26,7 @@ def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:
     return admin
 
 
+@pytest.mark.own_plane
 def test_serve_list_describe_end(plane: Harness, iris: httpx2.Client) -> None:
     answer = iris.post("/model/iris/serve/v1", json={"replicas": 2, "batching": {"batchSize": 8}})
     assert answer.status_code == 201, answer.text
@@ -51,7 +50,7 @@ def test_serve_list_describe_end(plane: Harness, iris: httpx2.Client) -> None:
     assert ended.status_code == 202
     assert (ended.json()["deleting"], ended.json()["ready"]) == (True, False)
     assert iris.delete("/model/iris/serve/1/iris-1").status_code == 202
-    plane.release(Ref("InferenceModel", "iris-1"))
+    plane.release(plane.ref("InferenceModel", "iris-1"))
     assert iris.get("/model/iris/serve/1/iris-1").status_code == 404
 
 
@@ -94,7 +93,7 @@ def test_a_server_ended_can_be_waited_for(plane: Harness, iris: httpx2.Client) -
         pass
     assert iris.get("/model/iris/serve/1/iris-1").json()["deleting"]
     assert not answers
-    plane.release(Ref("InferenceModel", "iris-1"))
+    plane.release(plane.ref("InferenceModel", "iris-1"))
     waiting.join(60)
     assert deletions(plane) == [("/model/iris/serve/1/iris-1", 202)], "on record when it was marked, and once"
     assert [(answer.status_code, answer.json()) for answer in answers] == [(200, {"id": "iris-1", "deleted": True})]
@@ -126,7 +125,7 @@ def test_what_is_odd_about_a_server_is_told(iris: httpx2.Client) -> None:
 
 
 def test_no_server_is_given_the_name_of_a_graph(plane: Harness, iris: httpx2.Client) -> None:
-    plane.run(plane.store.create(Resource("MLGraph", Meta("iris-1"), {}), "ann"))
+    plane.run(plane.store.create(Resource("MLGraph", Meta("iris-1", plane.namespace), {}), "ann"))
     assert iris.post("/model/iris/serve/1").json()["id"] == "iris-1-2"
 
 
@@ -177,12 +176,12 @@ def test_a_server_may_have_the_name_of_a_model(plane: Harness, iris: httpx2.Clie
 
 
 def test_a_server_and_a_graph_never_have_one_name(plane: Harness, iris: httpx2.Client) -> None:
-    plane.run(plane.store.create(Resource("MLGraph", Meta("both"), {}), "ann"))
+    plane.run(plane.store.create(Resource("MLGraph", Meta("both", plane.namespace), {}), "ann"))
     spec = {"modelName": "iris", "targetVersion": "1", "deployToLayer": "cloud", "frameworkType": "sklearn"}
     manifest = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "InferenceModel", "spec": spec}
     answer = iris.post(f"{HERE}/inferencemodels", json=manifest | {"metadata": {"name": "both"}})
     assert (answer.status_code, answer.json()["reason"]) == (409, "AlreadyExists")
-    assert "'both' is taken: MLGraph/both answers to it" in answer.json()["message"]
+    assert f"'both' is taken: {plane.ref('MLGraph', 'both')} answers to it" in answer.json()["message"]
     iris.post("/model/iris/serve/1")
     graph = {"dag": [{"name": "a", "implementation": {"kfservice": "iris"}}]}
     manifest = {"apiVersion": "mizzen.dev/v1alpha1", "kind": "MLGraph", "metadata": {"name": "iris-1"}, "spec": graph}

@@ -22,8 +22,6 @@ from mizzen.usage.rates import Figures, Growth, UsageSample
 from mizzen.usage.sampler import UsageSnapshot
 from tests.support.server.harness import HERE, TOKEN, Harness, serving
 
-pytestmark = pytest.mark.own_plane
-
 AT = "/model/iris/monitor"
 HTML = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 PATHS = (
@@ -39,12 +37,12 @@ def iris(admin: httpx2.Client) -> httpx2.Client:
     return admin
 
 
-def show(plane: Harness, tool: str = "scalars", name: str = "iris", namespace: str = "default") -> None:
+def show(plane: Harness, tool: str = "scalars", name: str = "iris", namespace: str = "") -> None:
     """What the controller would report."""
     ready = Condition(type="Ready", status="True", reason="Showing", message="it answers")
 
     async def write() -> None:
-        found = await plane.store.get(Ref("Monitor", name, namespace))
+        found = await plane.store.get(Ref("Monitor", name, namespace or plane.namespace))
         await plane.store.update_status(found.with_status(MonitorStatus(conditions=(ready,), tool=tool)), "system")
 
     plane.run(write())
@@ -60,8 +58,8 @@ def form(plane: Harness, **said: str) -> dict[str, Any]:
     return {"data": said, "headers": {"origin": plane.url, "sec-fetch-site": "same-origin"}}
 
 
-def log_dir(plane: Harness, version: str, job: str, model: str = "iris", namespace: str = "default") -> Path:
-    place = events(plane.folder, namespace=namespace, model=model, version=version, job=job)
+def log_dir(plane: Harness, version: str, job: str, model: str = "iris", namespace: str = "") -> Path:
+    place = events(plane.folder, namespace=namespace or plane.namespace, model=model, version=version, job=job)
     place.mkdir(parents=True, exist_ok=True)
     return place
 
@@ -71,6 +69,7 @@ def metrics(folder: Path, *points: tuple[int, float | None], tag: str = "loss") 
     (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.own_plane
 def test_the_first_post_starts_it_and_others_find_it(plane: Harness, iris: httpx2.Client) -> None:
     assert iris.get(AT).status_code == 404
     made = iris.post(AT)
@@ -106,18 +105,20 @@ def test_bodies_are_read_strictly(iris: httpx2.Client) -> None:
 
 
 def test_a_monitor_of_another_name_is_the_models_one(plane: Harness, iris: httpx2.Client) -> None:
-    plane.run(plane.store.create(Resource("Monitor", Meta("board"), {"modelName": "iris"}), "ann"))
+    plane.run(plane.store.create(Resource("Monitor", Meta("board", plane.namespace), {"modelName": "iris"}), "ann"))
     assert (iris.post(AT).status_code, iris.get(AT).json()["name"]) == (200, "board")
     assert iris.delete(AT).status_code == 200
     assert iris.get(f"{HERE}/monitors").json()["items"] == []
 
 
 def test_ending_it_waits_for_its_process_when_asked_to(plane: Harness, iris: httpx2.Client) -> None:
-    held = Resource("Monitor", Meta("iris", finalizers=("mizzen.dev/children",)), {"modelName": "iris"})
+    held = Resource(
+        "Monitor", Meta("iris", plane.namespace, finalizers=("mizzen.dev/children",)), {"modelName": "iris"}
+    )
     plane.run(plane.store.create(held, "ann"))
     assert (iris.delete(AT).status_code, iris.delete(AT).json()["deleted"]) == (202, False)
     assert iris.get(AT).status_code == 404
-    plane.release(Ref("Monitor", "iris"))
+    plane.release(plane.ref("Monitor", "iris"))
     assert iris.delete(f"{AT}?wait=true").status_code == 200
 
 
@@ -154,6 +155,7 @@ def test_whoever_may_read_the_model_gets_in_and_starts_nothing(plane: Harness, i
     assert ann.delete(AT).status_code == 403
 
 
+@pytest.mark.own_plane
 def test_a_browser_is_asked_for_a_token_and_keeps_a_cookie_for_it(plane: Harness, iris: httpx2.Client) -> None:
     iris.post(AT)
     show(plane)
@@ -190,6 +192,7 @@ def test_a_form_of_another_page_logs_nobody_in_or_out(plane: Harness, iris: http
     assert guest.post(f"{AT}/login", **form(plane, token="x" * 20_000)).status_code == 413
 
 
+@pytest.mark.own_plane
 def test_a_cookie_is_good_for_its_monitor_and_for_nothing_else(plane: Harness, iris: httpx2.Client) -> None:
     iris.post("/model", json={"name": "other"})
     for model in ("iris", "other"):
@@ -208,6 +211,7 @@ def test_a_cookie_is_good_for_its_monitor_and_for_nothing_else(plane: Harness, i
         assert guest.request(method, path, headers=sent).status_code == 401, path
 
 
+@pytest.mark.own_plane
 def test_a_revoked_token_and_a_lost_right_end_a_visit(plane: Harness, iris: httpx2.Client) -> None:
     iris.post(AT)
     for end, code in (("revoke", 401), ("forbid", 403)):
@@ -225,6 +229,7 @@ def test_a_revoked_token_and_a_lost_right_end_a_visit(plane: Harness, iris: http
         assert guest.get(f"{AT}/page").headers["content-type"].startswith("text/html")
 
 
+@pytest.mark.own_plane
 def test_a_ticket_opens_the_monitor_once(plane: Harness, iris: httpx2.Client) -> None:
     iris.post(AT)
     show(plane)
@@ -248,6 +253,7 @@ def test_a_ticket_is_no_way_around_a_right_that_was_lost(plane: Harness, iris: h
     assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
 
 
+@pytest.mark.own_plane
 def test_who_comes_by_a_link_of_another_site_is_led_on_by_a_page(plane: Harness, iris: httpx2.Client) -> None:
     """A redirect would be that site's, and browsers would keep the cookie back."""
     ticket = iris.post(f"{AT}/ticket").json()["url"]
@@ -289,6 +295,7 @@ def test_over_tls_the_cookie_stays_there(tmp_path: Path) -> None:
         assert "Secure" in answer.headers["set-cookie"]
 
 
+@pytest.mark.own_plane
 def test_refusals_are_on_record_and_hold_no_token(plane: Harness, iris: httpx2.Client) -> None:
     browser(plane).post(f"{AT}/login", **form(plane, token="mzn_secret"))
     entry = plane.audited(allowed=False)[0]
@@ -324,7 +331,9 @@ def test_long_series_are_thinned_to_what_was_asked_for(plane: Harness, iris: htt
 
 
 def test_progress_reports_of_jobs_are_scalars_too(plane: Harness, iris: httpx2.Client) -> None:
-    job = Resource("TrainingJob", Meta("iris-1-x"), {"modelName": "iris", "version": "1", "command": ["x"]})
+    job = Resource(
+        "TrainingJob", Meta("iris-1-x", plane.namespace), {"modelName": "iris", "version": "1", "command": ["x"]}
+    )
     stored = plane.run(plane.store.create(job, "ann"))
     place = JobPlace(plane.folder, stored.meta.uid).replica("master-0")
     place.folder.mkdir(parents=True)

@@ -12,8 +12,6 @@ import pytest
 from tests.component.server.resources.test_routes import model
 from tests.support.server.harness import HERE, Harness
 
-pytestmark = pytest.mark.own_plane
-
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 KUBECTL = {"accept": f"{TABLE},application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"}
 MODELS = f"{HERE}/models"

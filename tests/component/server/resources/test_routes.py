@@ -10,10 +10,8 @@ import pytest
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.kinds import catalog
-from mizzen.kinds.schema.resource import Meta, OwnerReference, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, OwnerReference, Resource
 from tests.support.server.harness import HERE, ROOT, Client, Harness
-
-pytestmark = pytest.mark.own_plane
 
 CONTENT = "content"
 DIGEST = f"sha256:{hashlib.sha256(CONTENT.encode()).hexdigest()}"
@@ -114,7 +112,7 @@ def test_finalizers_hold_an_object_and_cannot_be_written(plane: Harness, admin: 
     assert answer.status_code == 200, "some of Kubernetes' clients read nothing of a 202"
     assert answer.json()["metadata"]["deletionTimestamp"]
     assert admin.get(f"{HERE}/inferencemodels/iris-1").status_code == 200
-    plane.release(Ref("InferenceModel", "iris-1"))
+    plane.release(plane.ref("InferenceModel", "iris-1"))
     assert admin.get(f"{HERE}/inferencemodels/iris-1").status_code == 404
 
 
@@ -150,9 +148,10 @@ def test_a_version_is_guarded_at_this_door_too(plane: Harness, admin: httpx2.Cli
     for path in (f"{HERE}/modelversions/iris.1", f"{HERE}/models/iris"):
         answer = admin.delete(path)
         assert answer.status_code == 409
-        assert "InferenceModel/iris-1" in answer.json()["message"]
+        assert str(plane.ref("InferenceModel", "iris-1")) in answer.json()["message"]
 
 
+@pytest.mark.own_plane
 def test_pages_and_selectors(admin: httpx2.Client) -> None:
     for number in range(5):
         admin.post(f"{HERE}/models", json=model(f"m{number}", metadata={"labels": {"odd": str(number % 2)}}))
@@ -193,8 +192,8 @@ def test_logs_come_from_the_workloads_of_the_server(plane: Harness, admin: httpx
     make_iris(plane, admin)
     server = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
     owner = OwnerReference("InferenceModel", "iris-1", server["metadata"]["uid"])
-    plane.run(plane.store.create(Resource("Workload", Meta("iris-1-w", owners=(owner,))), "system"))
-    plane.run(plane.store.create(Resource("Workload", Meta("stranger")), "system"))
+    plane.run(plane.store.create(Resource("Workload", Meta("iris-1-w", plane.namespace, owners=(owner,))), "system"))
+    plane.run(plane.store.create(Resource("Workload", Meta("stranger", plane.namespace)), "system"))
 
     answer = admin.get(f"{HERE}/inferencemodels/iris-1/log", params={"tail": 2})
     assert answer.headers["content-type"].startswith("text/plain")
@@ -210,7 +209,7 @@ def test_a_log_that_broke_off_is_gone_on_with(plane: Harness, admin: httpx2.Clie
     make_iris(plane, admin)
     server = admin.post(f"{HERE}/inferencemodels", json=inference_model()).json()
     owner = OwnerReference("InferenceModel", "iris-1", server["metadata"]["uid"])
-    made = plane.run(plane.store.create(Resource("Workload", Meta("w", owners=(owner,))), "system"))
+    made = plane.run(plane.store.create(Resource("Workload", Meta("w", plane.namespace, owners=(owner,))), "system"))
     url, uid = f"{HERE}/inferencemodels/iris-1/log", made.meta.uid
     assert admin.get(url, params={"places": "true", "tail": 2}).text == (
         f"w line 0\n\0place {uid}:0=1-0\nw line 1\n\0place {uid}:0=2-0\n"

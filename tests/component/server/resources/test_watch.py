@@ -25,8 +25,6 @@ from mizzen.stores.store import EVERYTHING, Listing, Where
 from tests.component.server.resources.test_routes import model
 from tests.support.server.harness import HERE, ROOT, Harness, serving
 
-pytestmark = pytest.mark.own_plane
-
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -55,6 +53,7 @@ def test_without_a_version_all_there_is_comes_first(plane: Harness, admin: httpx
         assert (seen[0], seen[-1]) == (("MODIFIED", "a"), ("DELETED", "a"))
 
 
+@pytest.mark.own_plane
 def test_a_watch_goes_on_where_it_was_left(plane: Harness, admin: httpx2.Client) -> None:
     for name in ("a", "b", "c"):
         admin.post(f"{HERE}/models", json=model(name))
@@ -146,6 +145,7 @@ def test_a_watch_ends_after_its_time(plane: Harness) -> None:
         assert list(events) == []
 
 
+@pytest.mark.own_plane
 def test_watches_end_when_the_plane_stops(plane: Harness, admin: httpx2.Client) -> None:
     admin.post(f"{HERE}/models", json=model("a"))
     with watching(plane.client()) as events:
@@ -154,6 +154,7 @@ def test_watches_end_when_the_plane_stops(plane: Harness, admin: httpx2.Client) 
         assert list(events) == []
 
 
+@pytest.mark.own_plane
 def test_a_client_that_leaves_leaves_nothing_behind(plane: Harness, admin: httpx2.Client) -> None:
     admin.post(f"{HERE}/models", json=model("a"))
     with watching(plane.client()) as events:

@@ -10,9 +10,7 @@ import pytest
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Meta, OwnerReference, Resource
 from mizzen.server.resources.write import OWNERS_WARNING
 from tests.component.server.sending import causes
-from tests.support.server.harness import HERE, ROOT, Harness
-
-pytestmark = pytest.mark.own_plane
+from tests.support.server.harness import HERE, ROOT, Client, Harness
 
 MODELS, SERVERS = f"{HERE}/models", f"{HERE}/inferencemodels"
 IRIS, ONE = f"{MODELS}/iris", f"{SERVERS}/one"
@@ -261,12 +259,12 @@ def test_what_follows_the_load_is_only_stopped_and_begun(admin: httpx2.Client, o
     assert made(scaled(1))["spec"] == {"replicas": 1}
 
 
-def test_a_scale_is_of_the_object_that_the_path_names(admin: httpx2.Client, one: dict[str, Any]) -> None:
+def test_a_scale_is_of_the_object_that_the_path_names(admin: Client, one: dict[str, Any]) -> None:
     scaled = {"spec": {"replicas": 0}}
     other = {"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "two", "namespace": "lab"}}
     assert causes(patch(admin, MERGE, {**scaled, **other}, path=f"{ONE}/scale")) == {
         "kind": "must be 'Scale' here", "apiVersion": "must be 'autoscaling/v1' here",
-        "metadata.name": "must be 'one' here", "metadata.namespace": "must be 'default' here",
+        "metadata.name": "must be 'one' here", "metadata.namespace": f"must be '{admin.namespace}' here",
     }  # fmt: skip
     anew = {**scaled, "metadata": {"uid": "of another"}}
     assert patch(admin, MERGE, anew, path=f"{ONE}/scale").status_code == 409
@@ -306,7 +304,7 @@ def test_who_names_owners_is_told_that_they_are_not_kept(plane: Harness, admin: 
         assert answer.headers.get_list("warning") == [f'299 - "{OWNERS_WARNING}"']
         assert "ownerReferences" not in made(answer)["metadata"]
     kept = OwnerReference("Model", "iris", "1")
-    plane.run(plane.store.create(Resource("Model", Meta("child", owners=(kept,))), "admin"))
+    plane.run(plane.store.create(Resource("Model", Meta("child", plane.namespace, owners=(kept,))), "admin"))
     child = made(admin.get(f"{MODELS}/child"))
     again = admin.put(f"{MODELS}/child", json={**child, "spec": {"framework": "onnx"}})
     assert made(again)["metadata"]["ownerReferences"] == child["metadata"]["ownerReferences"]
@@ -361,7 +359,7 @@ def test_what_is_used_goes_first_in_the_foreground(admin: httpx2.Client, one: di
 
 def test_all_that_is_selected_is_deleted(plane: Harness, admin: httpx2.Client) -> None:
     for name, team in (("a", "x"), ("b", "x"), ("c", "y")):
-        plane.run(plane.store.create(Resource("Model", Meta(name, labels={"team": team})), "admin"))
+        plane.run(plane.store.create(Resource("Model", Meta(name, plane.namespace, labels={"team": team})), "admin"))
     tried = admin.request("DELETE", MODELS, params={"labelSelector": "team=x", "dryRun": "All"})
     assert [item["metadata"]["name"] for item in made(tried)["items"]] == ["a", "b"]
     assert len(admin.get(MODELS).json()["items"]) == 3
@@ -371,7 +369,7 @@ def test_all_that_is_selected_is_deleted(plane: Harness, admin: httpx2.Client) -
 
 def test_deleting_all_deletes_what_one_may(plane: Harness) -> None:
     for name in ("iris", "wine"):
-        plane.run(plane.store.create(Resource("Model", Meta(name)), "admin"))
+        plane.run(plane.store.create(Resource("Model", Meta(name, plane.namespace)), "admin"))
     plane.permit("ann-writes", "write", subjects=["ann"], model="iris")
     ann = plane.client(plane.user("ann"))
     made(ann.request("DELETE", MODELS))

@@ -10,15 +10,12 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.schema.resource import Ref
 from mizzen.runs.checkpoints import Checkpoint
 from tests.component.server import trained
 from tests.component.server.admission.test_decode import causes
 from tests.component.server.sending import writer
 from tests.component.server.trained import TRAIN, code, save, start, tell
 from tests.support.server.harness import HERE, Harness
-
-pytestmark = pytest.mark.own_plane
 
 SERVE = "/model/iris/serve/1"
 
@@ -78,7 +75,7 @@ def test_they_stay_when_the_object_of_their_job_goes(plane: Harness, iris: httpx
     empty = start(iris)
     for name in (job, empty):
         iris.delete(f"{HERE}/trainingjobs/{name}")
-        plane.release(Ref("TrainingJob", name))
+        plane.release(plane.ref("TrainingJob", name))
     assert iris.get(f"{TRAIN}/{job}").status_code == 404
     assert [item["checkpoint_id"] for item in iris.get(f"{TRAIN}/{job}/checkpoint").json()["items"]] == [one.id]
     assert iris.get(f"{TRAIN}/{job}/checkpoint/{one.id}/files").status_code == 200
@@ -125,7 +122,7 @@ def test_one_that_was_chosen_by_a_controller_counts_as_served(plane: Harness, ir
     iris.post(f"{HERE}/inferencemodels", json=sent)
 
     async def choose() -> None:
-        found = await plane.store.get(Ref("InferenceModel", "by-hand"))
+        found = await plane.store.get(plane.ref("InferenceModel", "by-hand"))
         status = {"checkpoint": meant.id, "servingCheckpoint": answers.id}
         await plane.store.update_status(type(found)(found.kind, found.meta, found.spec, status), "system")
 
@@ -151,14 +148,14 @@ def test_who_may_vouch_for_code_vouches_for_what_others_saved(plane: Harness, ir
     at = f"{TRAIN}/{job}/checkpoint/{one.id}"
     ann, bob = writer(plane), writer(plane, "bob", "admin")
     assert ann.post(f"{at}/trust").status_code == 403
-    assert trained.shelf(plane).find("default", "iris", "1", one.id) == one
+    assert trained.shelf(plane).find(plane.namespace, "iris", "1", one.id) == one
     for _ in range(2):
         answer = bob.post(f"{at}/trust")
         assert answer.status_code == 200, answer.text
         assert answer.json() == ann.get(at).json()
         assert answer.json()["trusted"] is True
-    assert trained.shelf(plane).find("default", "iris", "1", one.id) == replace(one, trusted=True)
-    assert trained.shelf(plane).find("default", "iris", "1", other.id) == other, "of one, not of all"
+    assert trained.shelf(plane).find(plane.namespace, "iris", "1", one.id) == replace(one, trusted=True)
+    assert trained.shelf(plane).find(plane.namespace, "iris", "1", other.id) == other, "of one, not of all"
     assert bob.post(f"{TRAIN}/{job}/checkpoint/nothing/trust").status_code == 404
     assert [entry.allowed for entry in plane.audited(actor="bob") if entry.path == f"{at}/trust"] == [True, True]
     assert [entry.allowed for entry in plane.audited(actor="ann") if entry.path == f"{at}/trust"] == [False]
@@ -300,4 +297,4 @@ def test_one_that_is_served_while_it_is_removed_is_put_back(
     monkeypatch.setattr(type(shelf), "remove", serve_first)
     assert iris.delete(f"{TRAIN}/{job}/checkpoint/{one.id}").status_code == 409
     assert served == [201]
-    assert shelf.find("default", "iris", "1", one.id) == one
+    assert shelf.find(plane.namespace, "iris", "1", one.id) == one

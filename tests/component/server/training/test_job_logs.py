@@ -8,11 +8,8 @@ from datetime import UTC, datetime
 import httpx2
 import pytest
 
-from mizzen.kinds.schema.resource import Ref
 from tests.component.server.trained import TRAIN, code, prints, start, tell
 from tests.support.server.harness import HERE, Harness
-
-pytestmark = pytest.mark.own_plane
 
 
 @pytest.fixture
@@ -67,7 +64,7 @@ def test_before_anything_was_printed_there_is_nothing(iris: httpx2.Client) -> No
 
 def test_they_stay_when_the_object_of_the_job_goes(plane: Harness, iris: httpx2.Client, job: str) -> None:
     iris.delete(f"{HERE}/trainingjobs/{job}")
-    plane.release(Ref("TrainingJob", job))
+    plane.release(plane.ref("TrainingJob", job))
     assert iris.get(f"{TRAIN}/{job}/logs").text.splitlines() == ALL
     assert iris.get(f"{TRAIN}/{job}/logs?follow=true").text.splitlines() == ALL, "nothing more will come"
 

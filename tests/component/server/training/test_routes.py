@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.schema.resource import NAME, Ref, format_time
+from mizzen.kinds.schema.resource import NAME, format_time
 from mizzen.kinds.training import JobProgress, JobReplica, ReplicaCounts
 from mizzen.runs import records
 from mizzen.runs.records import Exit
@@ -18,13 +18,11 @@ from tests.component.server import trained
 from tests.component.server.admission.test_decode import causes
 from tests.component.server.trained import TRAIN, code, place, report, save, start, tell
 from tests.support import planes
-from tests.support.server.harness import HERE, Harness
-
-pytestmark = pytest.mark.own_plane
+from tests.support.server.harness import HERE, Client, Harness
 
 
 @pytest.fixture
-def iris(plane: Harness, admin: httpx2.Client) -> httpx2.Client:
+def iris(plane: Harness, admin: Client) -> Client:
     """A client, and a model whose version 1 is code to be trained."""
     code(plane, admin)
     return admin
@@ -37,13 +35,13 @@ def conditions(answer: dict[str, Any]) -> dict[str, str]:
 # Starting
 
 
-def test_each_call_makes_one_more_job_set(iris: httpx2.Client) -> None:
+def test_each_call_makes_one_more_job_set(iris: Client) -> None:
     answer = iris.post(TRAIN, json={"hyperparameters": {"rate": 0.5}})
     assert answer.status_code == 201, answer.text
     job = answer.json()
     assert re.fullmatch("iris-1-[a-z0-9]{5}", job["id"])
     assert (job["model"], job["version"], job["state"], job["status"]["conditions"]) == ("iris", "1", "Created", [])
-    assert answer.headers["location"] == f"{TRAIN}/{job['id']}"
+    assert answer.headers["location"] == iris.path(f"{TRAIN}/{job['id']}")
     assert iris.get(answer.headers["location"]).json()["id"] == job["id"]
     stored = iris.get(f"{HERE}/trainingjobs/{job['id']}").json()
     assert stored["spec"] == {"hyperparameters": {"rate": 0.5}, "modelName": "iris", "version": "1"}
@@ -245,7 +243,11 @@ def test_to_end_one_is_a_decision_that_is_taken_once(plane: Harness, iris: httpx
     last = iris.delete(f"{TRAIN}/{job}").json()
     assert (last["state"], last["reason"], last["status"]["terminated"]["actor"]) == ("Failed", "Terminated", "ana")
     entries = iris.get("/model/iris/history").json()["items"]
-    told = [entry for entry in entries if entry["object"] == f"TrainingJob/{job}" and entry["action"] == "terminated"]
+    told = [
+        entry
+        for entry in entries
+        if entry["object"] == str(plane.ref("TrainingJob", job)) and entry["action"] == "terminated"
+    ]
     assert [entry["actor"] for entry in told] == ["ana"]
 
 
@@ -309,14 +311,14 @@ def test_what_is_trained_stays_until_it_is_not(plane: Harness, iris: httpx2.Clie
     told = iris.get("/model/iris/version/1").json()
     assert (told["jobs"], told["checkpoints"], told["newestCheckpoint"]) == ([job], 1, kept.id)
     assert iris.delete("/model/iris/version/1").status_code == 200
-    assert trained.shelf(plane).all() == [], "what was saved goes with the version"
+    assert trained.saved(plane) == [], "what was saved goes with the version"
 
 
 def test_a_cascade_ends_job_sets(plane: Harness, iris: httpx2.Client) -> None:
     job = start(iris)
     tell(plane, job, "Running")
     assert iris.delete("/model/iris?cascade=true").status_code == 202
-    assert plane.run(plane.store.get(Ref("TrainingJob", job))) is not None
+    assert plane.run(plane.store.get(plane.ref("TrainingJob", job))) is not None
     assert iris.post(TRAIN).status_code in (404, 409), "nothing is added to what is going"
 
 
@@ -328,10 +330,10 @@ def test_the_checkpoints_of_a_model_go_with_it_and_others_stay(plane: Harness, i
     for job in (mine, other):
         tell(plane, job, "Succeeded")
     iris.delete(f"{HERE}/trainingjobs/{mine}")
-    plane.release(Ref("TrainingJob", mine))
+    plane.release(plane.ref("TrainingJob", mine))
     iris.delete("/model/iris/version/1")
     assert iris.delete("/model/iris").status_code == 200
-    assert trained.shelf(plane).all() == [kept]
+    assert trained.saved(plane) == [kept]
 
 
 def test_the_last_lines_are_of_the_replica_that_ended_badly_first(plane: Harness, iris: httpx2.Client) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -13,7 +11,7 @@ import pytest
 from mizzen.kinds.training import TRUSTED_ANNOTATION
 from tests.component.server.sending import causes
 from tests.component.server.trained import TRAIN, code, start
-from tests.support.server.harness import HERE, Harness, serving
+from tests.support.server.harness import HERE, Harness
 
 JOBS = f"{HERE}/trainingjobs"
 APPLY = {"content-type": "application/apply-patch+yaml"}
@@ -22,13 +20,12 @@ FORGED = {TRUSTED_ANNOTATION: "true"}
 
 
 @pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Harness]:
+def closed(closed: Harness) -> Harness:
     """With ana, who may write all there is, and ada, who may vouch for the code of iris as well."""
-    with serving(tmp_path, anonymous=False) as harness:
-        code(harness, harness.client())
-        harness.permit("writes", "read", "write", subjects=["ana", "ada"])
-        harness.permit("admins", "admin", subjects=["ada"], model="iris")
-        yield harness
+    code(closed, closed.client())
+    closed.permit("writes", "read", "write", subjects=["ana", "ada"])
+    closed.permit("admins", "admin", subjects=["ada"], model="iris")
+    return closed
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from tests.component.server.resources.test_routes import CONTENT, DIGEST, make_i
 from tests.component.server.sending import causes
 from tests.support.server.harness import HERE, Harness
 
-pytestmark = pytest.mark.own_plane
-
 COMMIT = "0" * 40
 ZEROS = "sha256:" + "0" * 64
 GIT = {"repo": "https://example.org/big/corp", "commit": COMMIT}
@@ -73,12 +71,12 @@ def test_what_the_plane_said_can_be_sent_back(plane: Harness, admin: httpx2.Clie
 def test_a_job_must_be_one_of_the_model(plane: Harness, admin: httpx2.Client) -> None:
     for name in ("iris", "roses"):
         admin.post("/model", json={"name": name})
-        job = Resource("TrainingJob", Meta(f"{name}-job"), {"modelName": name, "version": "1"})
+        job = Resource("TrainingJob", Meta(f"{name}-job", plane.namespace), {"modelName": name, "version": "1"})
         plane.run(plane.store.create(job, "somebody"))
     body = {"path": plane.file("m.joblib")}
     for job_name in ("none", "roses-job", "../x"):
         found = causes(admin.post("/model/iris/version", json={**body, "parentJob": job_name}))
-        assert found == {"parentJob": f"Model/iris has no TrainingJob '{job_name}'"}
+        assert found == {"parentJob": f"{plane.ref('Model', 'iris')} has no TrainingJob '{job_name}'"}
     answer = admin.post("/model/iris/version", json={**body, "parentJob": "iris-job"})
     assert (answer.status_code, answer.json()["parentJob"]) == (201, "iris-job")
 

@@ -12,8 +12,6 @@ from tests.component.server.resources.test_routes import CONTENT, DIGEST, make_i
 from tests.component.server.sending import causes
 from tests.support.server.harness import HERE, Harness
 
-pytestmark = pytest.mark.own_plane
-
 
 def test_the_plane_says_who_brought_a_version_and_whether_it_is_trusted(plane: Harness, admin: httpx2.Client) -> None:
     make_iris(plane, admin)
@@ -41,6 +39,7 @@ def test_a_version_needs_a_token(plane: Harness) -> None:
     assert "to write ModelVersion" in answer.json()["message"]
 
 
+@pytest.mark.own_plane
 def test_a_version_needs_its_model_and_its_files(plane: Harness, admin: httpx2.Client) -> None:
     found = causes(admin.post(f"{HERE}/modelversions", json=model_version()))
     assert set(found) == {"spec.modelName", "spec.artifacts[0].digest"}

@@ -9,8 +9,6 @@ import pytest
 
 from tests.support.blobs.packing import tarred
 
-pytestmark = pytest.mark.own_plane
-
 TGZ = {"content-type": "application/gzip"}
 FILES = {"model.py": b"def predict(inputs): ...\n", "requirements.txt": b"thing==1.0 # that\n\n# more\nnumpy\n"}
 ENTRYPOINT = {"entrypoint": "model:predict"}

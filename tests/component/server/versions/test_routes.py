@@ -10,26 +10,24 @@ from typing import Any
 import httpx2
 import pytest
 
-from mizzen.kinds.schema.resource import Meta, Ref, Resource
+from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.server.versions import routes
 from tests.component.server.resources.test_routes import CONTENT, model_version
 from tests.component.server.sending import causes, digest_of, writer
-from tests.support.server.harness import HERE, Harness, deploy
-
-pytestmark = pytest.mark.own_plane
+from tests.support.server.harness import HERE, Client, Harness, deploy
 
 
 @pytest.fixture
-def iris(admin: httpx2.Client) -> httpx2.Client:
+def iris(admin: Client) -> Client:
     """A client, and a model."""
     assert admin.post("/model", json={"name": "iris"}).status_code == 201
     return admin
 
 
-def test_a_file_becomes_the_next_version(plane: Harness, iris: httpx2.Client) -> None:
+def test_a_file_becomes_the_next_version(plane: Harness, iris: Client) -> None:
     answer = iris.post("/model/iris/version", json={"path": plane.file("model.joblib", "abc")})
     assert answer.status_code == 201, answer.text
-    assert answer.headers["location"] == "/model/iris/version/1"
+    assert answer.headers["location"] == iris.path("/model/iris/version/1")
     version = answer.json()
     assert (version["name"], version["model"], version["version"]) == ("iris.1", "iris", "1")
     assert (version["framework"], version["entrypoint"], version["createdBy"]) == ("sklearn", "model.joblib", "admin")
@@ -194,10 +192,12 @@ def test_a_version_in_use_cannot_be_deleted(plane: Harness, admin: httpx2.Client
     server = deploy(plane, admin)
     answer = admin.delete("/model/iris/version/1")
     assert answer.status_code == 409
-    assert answer.json()["details"]["causes"] == [{"field": "InferenceModel/iris-1", "message": "serves version 1"}]
+    assert answer.json()["details"]["causes"] == [
+        {"field": str(plane.ref("InferenceModel", "iris-1")), "message": "serves version 1"}
+    ]
     admin.post("/model/iris/current", json={"version": 1})
     admin.delete(f"/model/iris/serve/1/{server}")
-    plane.release(Ref("InferenceModel", server))
+    plane.release(plane.ref("InferenceModel", server))
     answer = admin.delete("/model/iris/version/1")
     assert answer.status_code == 409
     assert "current" in answer.json()["message"]
@@ -219,7 +219,7 @@ def test_what_is_sent_again_and_differs_is_named(
 ) -> None:
     for job in ("job", "other"):
         spec = {"modelName": "iris", "version": "1"}
-        plane.run(plane.store.create(Resource("TrainingJob", Meta(job), spec), "somebody"))
+        plane.run(plane.store.create(Resource("TrainingJob", Meta(job, plane.namespace), spec), "somebody"))
     first = {
         "image": "a:1", "framework": "python", "requirements": ["numpy"], "parentJob": "job",
         "labels": {"team": "a", "stage": "test"}, "annotations": {"note": "x"},
@@ -263,7 +263,7 @@ def test_a_number_that_is_given_leaves_room_for_the_next_ones(plane: Harness, ir
 
 
 def test_numbers_that_ran_out_are_not_counted_on(plane: Harness, iris: httpx2.Client) -> None:
-    model = plane.run(plane.store.get(Ref("Model", "iris")))
+    model = plane.run(plane.store.get(plane.ref("Model", "iris")))
     last = 10**18 - 1
     plane.run(plane.store.update_status(replace(model, status={"highestVersion": last}), "system"))
     for _ in range(2):
@@ -284,7 +284,7 @@ def test_numbers_that_ran_out_are_not_counted_on(plane: Harness, iris: httpx2.Cl
 )  # fmt: skip
 def test_a_version_is_shown_whatever_is_stored(plane: Harness, iris: httpx2.Client, spec: dict[str, Any]) -> None:
     stored = {"modelName": "iris", "version": "1", **spec} if spec else {}
-    plane.run(plane.store.create(Resource("ModelVersion", Meta("iris.1"), stored), "somebody"))
+    plane.run(plane.store.create(Resource("ModelVersion", Meta("iris.1", plane.namespace), stored), "somebody"))
     assert iris.get("/model/iris/version/1").status_code == 200
     assert iris.get("/model/iris/version").status_code == 200
     good = {"path": plane.file("m.pkl")}
@@ -319,7 +319,9 @@ def test_many_versions_come_in_pages_each_in_order(plane: Harness, iris: httpx2.
     async def fill() -> None:
         for number in range(1, count + 1):
             spec = {"modelName": "iris", "version": str(number), "framework": "python", "image": "a:1"}
-            await plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}"), spec), "somebody")
+            await plane.store.create(
+                Resource("ModelVersion", Meta(f"iris.{number}", plane.namespace), spec), "somebody"
+            )
 
     plane.run(fill())
     page = iris.get("/model/iris/version").json()

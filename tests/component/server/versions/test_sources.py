@@ -23,8 +23,6 @@ from tests.support.blobs.packing import FILES, outside, tarred, zipped
 from tests.support.examples import examples
 from tests.support.server.harness import HERE, Harness, serving
 
-pytestmark = pytest.mark.own_plane
-
 TGZ = {"content-type": "application/gzip"}
 PY = {"framework": "python", "entrypoint": "model:predict"}
 
@@ -196,7 +194,7 @@ def test_a_download(plane: Harness, iris: httpx2.Client, site: str, tmp_path: Pa
     version = iris.post("/model/iris/version", json=body).json()
     assert contents(plane, version) == FILES
     assert version["source"] == {"url": f"{site}/code.tgz", "sha256sum": sha}
-    assert (tmp_path / "blobs" / "sha256" / sha[:2] / sha).read_bytes() == data, "the archive is kept, too"
+    assert (plane.folder / "blobs" / "sha256" / sha[:2] / sha).read_bytes() == data, "the archive is kept, too"
     wrong = causes(iris.post("/model/iris/version", json={**body, "sha256sum": "0" * 64}))
     assert sha in wrong["sha256sum"]
     assert "sha256sum" in causes(iris.post("/model/iris/version", json={"downloadURL": f"{site}/code.tgz"}))
