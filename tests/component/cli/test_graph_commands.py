@@ -20,6 +20,7 @@ from tests.component.cli.test_top import model, screen, usage
 from tests.support.answers import Answers, answering
 from tests.support.cli.command import Done, failed
 from tests.support.cli.command import mizzen as command
+from tests.support.golden import Golden
 
 
 def node(name: str, calls: str = "", **more: Any) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def test_a_narrow_terminal_gets_a_list(plane: Answers, tmp_path: Path) -> None:
     assert asked(plane, tmp_path, "show", "g", COLUMNS="30").stdout.startswith(LISTED)
 
 
-def test_a_wide_graph_is_listed_with_few_words() -> None:
+def test_a_wide_graph_is_listed_with_few_words(golden: Golden) -> None:
     members = [node(f"m{at}", "iris:1") for at in range(28)]
     wide = view(
         [node("a"), *members, node("z", merge="mean")],
@@ -125,7 +126,7 @@ def test_a_wide_graph_is_listed_with_few_words() -> None:
     lines = list(graph_views.render_graph(wide, 120))
     assert lines[:3] == ["g · generation 3 · ready", "", "✓ a  passes on"]
     assert lines[3] == "  ✓ m0  iris:1  ← a"
-    assert lines[-1] == "    ✓ z  mean  ← m0, m1, m2, m3, 24 more"
+    golden.check(lines[-1])
     assert len(lines) == 32
 
 
@@ -148,19 +149,17 @@ def test_what_a_node_does_is_told(more: dict[str, Any], does: str) -> None:
     assert box.lines == ("✓ a", does)
 
 
-def test_which_spec_is_shown_is_told() -> None:
-    assert graph_views.format_headline(view([], [], serving=2)) == "g · generation 3 · ready · generation 2 answers"
+def test_which_spec_is_shown_is_told(golden: Golden) -> None:
+    golden.check(graph_views.format_headline(view([], [], serving=2)))
     refused = view([], [], generation=2, serving=2)
     assert graph_views.format_headline(refused).endswith("generation 2 answers · generation 3 is not accepted")
-    assert list(graph_views.render_graph(view([], [], serving=None, ready=False), 80))[-1] == (
-        "no spec was accepted yet; 'mizzen describe mlgraph g' shows why"
-    )
+    golden.check(list(graph_views.render_graph(view([], [], serving=None, ready=False), 80))[-1])
 
 
-def test_members_that_differ_are_told() -> None:
+def test_members_that_differ_are_told(golden: Golden) -> None:
     pairs = [{"one": "b", "other": "c", "count": 7, "mean": 0.25}]
     told = list(graph_views.render_graph(view([node("m", disagreement=pairs)], []), 80))
-    assert told[-1] == "b and c differ by 0.25 on average, over 7 answers"
+    golden.check(told[-1])
 
 
 def test_it_is_drawn_again_and_again_until_interrupted(plane: Answers, tmp_path: Path) -> None:
@@ -235,7 +234,7 @@ def test_rows_are_sent_as_predict_sends_them(plane: Answers, tmp_path: Path) -> 
     assert plane.asked[-1].body["inputs"][0] == {"name": "x", "datatype": "FP64", "shape": [1, 2], "data": [1, 2]}
 
 
-def test_of_a_failing_request_one_sees_how_far_it_came(plane: Answers, tmp_path: Path) -> None:
+def test_of_a_failing_request_one_sees_how_far_it_came(plane: Answers, tmp_path: Path, golden: Golden) -> None:
     calls = [
         {"node": "a", "phase": "implementation", "began_ms": 0, "took_ms": 1, "code": 200, "outputs": [
             {"name": "big", "datatype": "FP64", "shape": [1000], "parameters": {"left_out_bytes": 8000}}]},
@@ -246,7 +245,7 @@ def test_of_a_failing_request_one_sees_how_far_it_came(plane: Answers, tmp_path:
     plane.give["POST", "/v2/models/g/explain"] = 200, told
     done = asked(plane, tmp_path, "explain", "g", "-d", V2)
     assert done.returncode == 1
-    assert done.stderr == "error: node 'b': it raised\n"
+    golden.check(done.stderr)
     assert done.stdout.splitlines() == [
         "g · 2.0 ms",
         "taken   a, b",

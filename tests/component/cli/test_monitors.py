@@ -12,6 +12,7 @@ import pytest
 from tests.support.answers import Answers, answering
 from tests.support.cli.command import Done, failed
 from tests.support.cli.command import mizzen as command
+from tests.support.golden import Golden
 
 PATH = "/model/iris/monitor"
 TOOL = "http://127.0.0.1:8470/model/iris/monitor/tool/"
@@ -74,6 +75,6 @@ def test_one_that_is_not_there_is_told_with_how_to_start_it(
     failed(asked(plane, tmp_path, verb, "iris", *more), "iris has no monitor", "'mizzen monitor start iris'")
 
 
-def test_it_is_stopped(plane: Answers, tmp_path: Path) -> None:
+def test_it_is_stopped(plane: Answers, tmp_path: Path, golden: Golden) -> None:
     plane.give["DELETE", PATH] = 200, {"deleted": True}
-    assert asked(plane, tmp_path, "stop", "iris").stdout == "the monitor of iris is stopped\n"
+    golden.check(asked(plane, tmp_path, "stop", "iris").stdout)

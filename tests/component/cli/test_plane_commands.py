@@ -15,6 +15,7 @@ import yaml
 from mizzen.cli import output
 from mizzen.kinds.schema.resource import Ref
 from tests.support.cli.command import Plane, commanding, failed, mizzen
+from tests.support.golden import Golden
 
 OUTPUTS = [
     {"name": "predict", "datatype": "INT64", "shape": [2], "data": [0, 2]},
@@ -38,15 +39,15 @@ def test_without_a_plane_it_says_how_to_start_one(tmp_path: Path, words: tuple[s
     assert list(tmp_path.iterdir()) == []
 
 
-def test_down_without_a_plane_is_fine(tmp_path: Path) -> None:
+def test_down_without_a_plane_is_fine(tmp_path: Path, golden: Golden) -> None:
     done = mizzen("down", cwd=tmp_path, check=True)
-    assert done.stdout == "no plane runs in .mizzen\n"
+    golden.check(done.stdout)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_predict_prints_outputs_readably_or_as_data(plane: Plane) -> None:
+def test_predict_prints_outputs_readably_or_as_data(plane: Plane, golden: Golden) -> None:
     done = plane("predict", "iris", "--data", "[1, 2]")
-    assert done.stdout == "predict: [0, 2]\npredict_proba: [[0.1, 0.9], [0.25, 0.75]]\n"
+    golden.check(done.stdout)
     assert "version 3, request abc" in done.stderr
     assert json.loads(plane("predict", "iris", "--data", "[1, 2]", "-o", "json").stdout) == ANSWER
     assert yaml.safe_load(plane("predict", "iris", "--data", "[1, 2]", "-o", "yaml").stdout) == ANSWER
@@ -87,7 +88,7 @@ def test_get_shows_tables_json_and_yaml(plane: Plane) -> None:
     failed(plane("get", "model", "nobody", check=False), "nobody")
 
 
-def test_deploy_without_waiting_and_the_way_back(plane: Plane) -> None:
+def test_deploy_without_waiting_and_the_way_back(plane: Plane, golden: Golden) -> None:
     plane.control.file("model.joblib")
     done = plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     assert "iris version 1 is starting as iris-1; once it is ready: mizzen promote iris 1" in done.stdout
@@ -97,7 +98,7 @@ def test_deploy_without_waiting_and_the_way_back(plane: Plane) -> None:
     }  # fmt: skip
     failed(plane("promote", "iris", "1", check=False), "is ready", "serve it first: 'mizzen serve iris 1'")
     plane.control.make_ready("iris-1", "1")
-    assert plane("promote", "iris", "1").stdout == "version 1 of iris is current\n"
+    golden.check(plane("promote", "iris", "1").stdout)
     told = [line.split() for line in plane("history", "iris").stdout.splitlines()]
     assert told[0] == ["OBJECT", "REVISION", "TIME", "ACTOR", "ACTION", "CURRENT", "CHANGED"]
     assert ["Model/iris", "2", "admin", "promoted", "1"] in [[*row[:2], *row[3:]] for row in told]
@@ -121,11 +122,11 @@ def test_a_wrong_token_is_said_with_a_hint(plane: Plane) -> None:
     failed(done, "token", "the token from MIZZEN_TOKEN is not valid here")
 
 
-def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Path) -> None:
+def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Path, golden: Golden) -> None:
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     plane("logs", "iris-1")
-    assert plane("logs", "iris").stderr == "model 'iris' is served by iris-1, whose output follows:\n"
+    golden.check(plane("logs", "iris").stderr)
     failed(plane("logs", "nobody-1", check=False), "nobody-1")
     logs = tmp_path / ".mizzen" / "logs"
     here = ("--data-dir", ".mizzen")
@@ -151,11 +152,11 @@ def test_what_nobody_expected_is_no_traceback(plane: Plane) -> None:
     failed(plane("predict", "iris", "--data", "[1]", check=False), "TypeError", "MIZZEN_DEBUG=1")
 
 
-def test_a_version_is_served_again(plane: Plane) -> None:
+def test_a_version_is_served_again(plane: Plane, golden: Golden) -> None:
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     done = plane("serve", "iris", "1", "--replicas", "2", "--no-wait")
-    assert done.stdout == "iris version 1 is starting as iris-1-2\n"
+    golden.check(done.stdout)
     assert yaml.safe_load(plane("get", "im", "iris-1-2", "-o", "yaml").stdout)["spec"]["replicas"] == 2
     failed(plane("serve", "iris", "7", check=False), "has no version 7")
 

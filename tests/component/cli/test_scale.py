@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.answers import Asked
 from tests.support.cli.command import Plane, commanding
+from tests.support.golden import Golden
 
 IRIS = "/v2/models/iris"
 ANSWER = {"outputs": [{"name": "predict", "datatype": "INT64", "shape": [2], "data": [0, 2]}]}
@@ -29,11 +30,11 @@ def spec(plane: Plane) -> dict[str, object]:
     return found
 
 
-def test_limits_are_given_changed_and_taken_away(plane: Plane) -> None:
+def test_limits_are_given_changed_and_taken_away(plane: Plane, golden: Golden) -> None:
     plane.control.file("model.joblib")
     plane("deploy", "model.joblib", "--name", "iris", "--no-wait")
     done = plane("scale", "iris-1", "0-3", "--quiet", "60", "--no-wait")
-    assert done.stdout == "iris-1 has 0 to 3 replicas, depending on load\n"
+    golden.check(done.stdout)
     plane("scale", "iris-1", "1-5", "--target", "8", "--standby", "1", "--no-wait")
     assert spec(plane)["autoScale"] == {
         "minReplicas": 1, "maxReplicas": 5, "quietSeconds": 60.0, "target": 8, "standby": 1,
@@ -44,7 +45,7 @@ def test_limits_are_given_changed_and_taken_away(plane: Plane) -> None:
         True,
         True,
     )
-    assert plane("scale", "iris-1", "2", "--fixed", "--no-wait").stdout == "iris-1 is scaling to 2 replicas\n"
+    golden.check(plane("scale", "iris-1", "2", "--fixed", "--no-wait").stdout)
     assert (spec(plane)["replicas"], "autoScale" in spec(plane)) == (2, False)
 
 

@@ -21,6 +21,7 @@ from mizzen.supervisor.launch import alive, launch
 from mizzen.supervisor.processes import survivors
 from mizzen.supervisor.protocol import Listener, ProcessSpec
 from tests.support.cli.command import mizzen
+from tests.support.golden import Golden
 from tests.support.supervised import IGNORES_TERM, Supervised, supervised, until
 
 UID = "0123456789abcdef0123456789abcdef"
@@ -65,12 +66,12 @@ def test_stop_says_how_much_trained(plane: Supervised) -> None:
     assert stop.stop(plane.home) == ["plane", "gateway-0", "supervisor", "1 training process"]
 
 
-def test_down_says_what_it_left(plane: Supervised) -> None:
+def test_down_says_what_it_left(plane: Supervised, golden: Golden) -> None:
     plane.apply(plane.spec(f"{UID}.0", lasting=True))
     plane.running(f"{UID}.0")
     folder = plane.home.data_dir
     said = mizzen("down", "--keep-training", "--data-dir", ".", cwd=folder)
-    assert said.stdout == "stopped plane, gateway-0, supervisor; 1 training process left running\n"
+    golden.check(said.stdout)
     told = json.loads(mizzen("down", "--keep-training", "--data-dir", ".", "-o", "json", cwd=folder).stdout)
     assert told == {"ended": [], "left": ["1 training process"]}
     shown = mizzen("status", "--data-dir", ".", cwd=folder)

@@ -24,6 +24,7 @@ from mizzen.cli.plane import top
 from mizzen.cli.plane.top import Sort
 from tests.support.answers import Answers, answering
 from tests.support.cli.command import Done, failed, mizzen
+from tests.support.golden import Golden
 
 
 def model(name: str, asked: float = 0.0, **more: Any) -> dict[str, Any]:
@@ -79,11 +80,11 @@ def test_namespaces_are_told_when_there_are_several(plane: Answers, tmp_path: Pa
     assert plane.asked[-1].path == "/usage?namespace=lab"
 
 
-def test_nothing_served_is_said(plane: Answers, tmp_path: Path) -> None:
+def test_nothing_served_is_said(plane: Answers, tmp_path: Path, golden: Golden) -> None:
     plane.give["GET", "/usage"] = 200, usage()
     done = asked(plane, tmp_path, "--once")
     assert done.stdout.startswith("PROCESS")
-    assert done.stderr == "no model is served: 'mizzen deploy FILE --name NAME' serves one\n"
+    golden.check(done.stderr)
 
 
 def test_it_is_told_as_data_in_order(plane: Answers, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from mizzen.sdk.connection import locate
 from mizzen.supervisor import launch
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import Listener
+from tests.support.golden import Golden
 from tests.support.supervised import Supervised, supervised, until
 
 LISTENERS = (Listener("control", "127.0.0.1", 0), Listener("inference", "127.0.0.1", 0))
@@ -70,14 +71,14 @@ def test_the_ca_is_in_the_data_dir(tmp_path: Path) -> None:
     assert locate.authority(tmp_path) == "PEM"
 
 
-def test_no_plane_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_plane_says_how_to_start_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Unavailable, match=r"no plane runs in \.mizzen") as caught:
         locate.find(environ={})
-    assert caught.value.hint == "start one with 'mizzen up'"
+    golden.check(caught.value.hint)
     with pytest.raises(Unavailable) as caught:
         locate.find(data_dir="other", environ={})
-    assert caught.value.hint == "start one with 'mizzen up --data-dir other'"
+    golden.check(caught.value.hint)
     assert list(tmp_path.iterdir()) == [], "looking leaves no trace"
 
 

@@ -11,6 +11,7 @@ from mizzen.cli import output
 from mizzen.cli.objects import history
 from mizzen.cli.plane import foreground, log_tail, status_line, welcome
 from mizzen.sdk.connection.locate import PlaneAddress
+from tests.support.golden import Golden
 
 USAGE = {
     "total": {"requestsPerSecond": 12.4, "p50": 0.0015},
@@ -22,10 +23,10 @@ USAGE = {
 }
 
 
-def test_the_sentence_of_the_live_line() -> None:
-    assert status_line.format_usage(USAGE) == "1 model ready · 12 requests/s · p50 1.5 ms"
+def test_the_sentence_of_the_live_line(golden: Golden) -> None:
+    golden.check(status_line.format_usage(USAGE))
     idle = {"total": {"requestsPerSecond": 0.0, "p50": None}, "models": []}
-    assert status_line.format_usage(idle) == "0 models ready · 0 requests/s · p50 -"
+    golden.check(status_line.format_usage(idle))
     assert [status_line.format_duration(seconds) for seconds in (5, 65, 3720)] == ["5 s", "1 min 5 s", "1 h 2 min"]
 
 
@@ -47,23 +48,23 @@ def test_age_in_the_largest_unit() -> None:
     assert output.format_age((now + timedelta(seconds=2)).isoformat(), now) == "0s", "clocks differ"
 
 
-def test_lines_to_paste_fit_the_plane() -> None:
+def test_lines_to_paste_fit_the_plane(golden: Golden) -> None:
     place = PlaneAddress("http://127.0.0.1:1", "http://127.0.0.1:2", None)
     with_demo = list(welcome.build_commands(place, {"iris": "4"}, "./mizzen", " --data-dir d"))
     assert len(with_demo) == 4
     assert with_demo[0].startswith("curl -s http://127.0.0.1:2/v2/models/iris/infer -d '{")
-    assert with_demo[1] == "./mizzen predict iris --data '[[5.1,3.5,1.4,0.2]]' --data-dir d"
-    assert with_demo[3] == "./mizzen logs iris-4 --data-dir d"
+    golden.check(with_demo[1])
+    golden.check(with_demo[3])
     judged = list(welcome.build_commands(place, {"iris": "4"}, "./mizzen", " --data-dir d", judged=True))
     assert len(judged) == 4
     assert json.loads(judged[0].split("'")[1])["id"] == "my-request"
-    assert judged[1] == "./mizzen feedback iris my-request --truth '[0]' --data-dir d"
+    golden.check(judged[1])
     assert judged[2:] == [with_demo[1], with_demo[3]]
     closed = next(welcome.build_commands(place, {"iris": "4"}, "mizzen", "", Path("my dir/admin-token")))
     assert closed.startswith(
         """curl -s -H "Authorization: Bearer $(cat 'my dir/admin-token')" http://127.0.0.1:2/v2/"""
     )
-    assert next(welcome.build_commands(place, {}, "mizzen", "")) == "mizzen deploy model.joblib --name my-model"
+    golden.check(next(welcome.build_commands(place, {}, "mizzen", "")))
 
 
 def test_tail_follows_a_growing_and_a_rotated_file(tmp_path: Path) -> None:

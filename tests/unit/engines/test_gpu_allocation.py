@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from mizzen.engines.local.gpus import allocation
 from mizzen.engines.local.gpus.allocation import UNITS, Device, Holding
+from tests.support.golden import Golden
 
 TWO = (Device(0, 16 << 30), Device(1, 16 << 30))
 AMOUNTS = st.one_of(st.sampled_from([0.1, 0.25, 1 / 3, 0.5, 0.9, 1.0, 2.0, 3.0]), st.floats(0.0001, 1.0))
@@ -71,13 +72,10 @@ def test_ten_tenths_are_one_device() -> None:
     assert allocation.assign(TWO[:1], [*held, hold("9", 0.1, (0,))], 0.0001) is None
 
 
-def test_a_shortage_says_who_has_what() -> None:
+def test_a_shortage_says_who_has_what(golden: Golden) -> None:
     held = [hold("iris", 0.5, (0,)), hold("net", 0.4, (0,)), hold("big", 1, (1,))]
-    assert allocation.explain_shortage(TWO, held, 0.25) == (
-        "it requests 0.25 of a GPU: GPU 0 has 0.1 free (default/iris 0.5, default/net 0.4); "
-        "GPU 1 has 0 free (default/big 1)"
-    )
-    assert allocation.explain_shortage(TWO, held, 3) == "it requests 3 whole GPUs, but this machine has 2"
+    golden.check(allocation.explain_shortage(TWO, held, 0.25))
+    golden.check(allocation.explain_shortage(TWO, held, 3))
 
 
 def test_what_a_replica_is_started_with() -> None:

@@ -21,6 +21,7 @@ from tests.support.gateway.harness import (
     table_of,
     until,
 )
+from tests.support.golden import Golden
 
 
 def test_calls_of_a_lost_replica_are_sent_again_each_alone(gateway: Gateway, runtime: Runtime) -> None:
@@ -39,7 +40,7 @@ def test_calls_of_a_lost_replica_are_sent_again_each_alone(gateway: Gateway, run
     assert gateway.figure("mizzen_retried_total") == 1
 
 
-def test_a_poisonous_request_ends_alone(gateway: Gateway, runtime: Runtime) -> None:
+def test_a_poisonous_request_ends_alone(gateway: Gateway, runtime: Runtime, golden: Golden) -> None:
     runtime.held = True
     poison = request("POST", "/v2/models/m/infer", body_of([9.0], name="poison"))
     with gateway.client() as first, gateway.client() as second:
@@ -52,7 +53,7 @@ def test_a_poisonous_request_ends_alone(gateway: Gateway, runtime: Runtime) -> N
         assert second.answer().sums == [1.0]
         lost = second.answer()
         assert lost.status == 502
-        assert lost.error == "the process serving 'm' was lost"
+        golden.check(lost.error)
         assert second.answer().sums == [2.0]
     assert [len(batch) for batch in runtime.batches] == [1, 3, 1, 1, 1]
 
@@ -71,7 +72,9 @@ def test_requests_wait_for_a_lost_replica(gateway: Gateway, runtime: Runtime) ->
     a_request_waits_for(runtime, gateway)
 
 
-def test_after_the_hold_they_get_503(runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path) -> None:
+def test_after_the_hold_they_get_503(
+    runtime: Runtime, start_gateway: Callable[..., Gateway], folder: Path, golden: Golden
+) -> None:
     publish(folder / "table.json", table_of(runtime.address))
     gateway = start_gateway(replace(LIMITS, hold_seconds=0.3))
     gateway.wait_ready()
@@ -83,7 +86,7 @@ def test_after_the_hold_they_get_503(runtime: Runtime, start_gateway: Callable[.
         answer = client.answer()
     assert answer.status == 503
     assert answer.headers["retry-after"] == "1"
-    assert answer.error == "no replica of 'm' is ready"
+    golden.check(answer.error)
     assert gateway.infer([1.0]).status == 503
     runtime.release()
     runtime.up()

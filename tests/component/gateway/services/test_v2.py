@@ -17,6 +17,7 @@ from mizzen.gateway.services.response_mapping import outcome_of
 from mizzen.graph import messages
 from mizzen.protocol import plain_elements
 from tests.component.gateway.services.world import Asked, World, entry, good, http, json_entry, played
+from tests.support.golden import Golden
 
 
 @played
@@ -123,7 +124,7 @@ async def test_an_answer_of_a_router_or_a_merge_may_be_empty(world: World, reply
 
 
 @played
-async def test_routers_are_told_what_there_is_and_answer_by_header_or_parameter(world: World) -> None:
+async def test_routers_are_told_what_there_is_and_answer_by_header_or_parameter(world: World, golden: Golden) -> None:
     server = await world.server(
         http(b"", "200 OK", "MLGraph-Route: b, c"),
         http({"parameters": {"route": "*"}, "outputs": []}),
@@ -139,7 +140,7 @@ async def test_routers_are_told_what_there_is_and_answer_by_header_or_parameter(
         call.asks = {"routable_nodes": "b,c", "pending_requests": "2"}
         routes.append((await world.ask(pool, call)).route)
     assert routes == ["b,c", "*", "", "c", None, None]
-    assert call.text == "'scorer' answered 200, but its parameter route is not a string"
+    golden.check(call.text)
     request = server.requests[0]
     assert request.headers["mlgraph-routable-nodes"] == "b,c"
     assert request.headers["mlgraph-pending-requests"] == "2"

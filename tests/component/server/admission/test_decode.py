@@ -21,6 +21,7 @@ from mizzen.server.admission import decode
 from mizzen.server.http.request_bodies import RESOURCE_LIMIT, parse
 from tests.component.server.resources.test_routes import inference_model, model, model_version
 from tests.support.examples import examples
+from tests.support.golden import Golden
 from tests.support.server.harness import HERE
 
 
@@ -32,7 +33,7 @@ def causes(answer: httpx2.Response) -> dict[str, str]:
     return {cause["field"]: cause["message"] for cause in found}
 
 
-def test_all_faults_come_at_once(shared_admin: httpx2.Client) -> None:
+def test_all_faults_come_at_once(shared_admin: httpx2.Client, golden: Golden) -> None:
     sent = {
         "apiVersion": "mizzen.dev/v1",
         "kind": "Modle",
@@ -44,23 +45,23 @@ def test_all_faults_come_at_once(shared_admin: httpx2.Client) -> None:
     }  # fmt: skip
     found = causes(shared_admin.post(f"{HERE}/inferencemodels", json=sent))
     assert found[""].endswith("did you mean 'metadata'?")
-    assert found["apiVersion"] == "must be 'mizzen.dev/v1alpha1' here, not 'mizzen.dev/v1'"
-    assert found["kind"] == "must be 'InferenceModel' here, not 'Modle'"
-    assert found["metadata"] == "unknown field 'label'; did you mean 'labels'?"
+    golden.check(found["apiVersion"])
+    golden.check(found["kind"])
+    golden.check(found["metadata"])
     assert "as the path says" in found["metadata.namespace"]
     assert "is not a valid name" in found["metadata.name"]
-    assert found["metadata.labels.a"] == "must be a text; quote it: '1'"
-    assert found["metadata.annotations"] == "must be an object of texts"
+    golden.check(found["metadata.labels.a"])
+    golden.check(found["metadata.annotations"])
     assert found["spec.modelName"] == "required"
     assert "reserved" in found["spec.targetVersion"]
-    assert found["spec.replicas"] == "must be a whole number, not 'many'"
-    assert found["spec"] == "unknown field 'timeoutms'; did you mean 'timeoutMs'?"
-    assert found["spec.batching"] == "unknown field 'batchsize'; did you mean 'batchSize'?"
+    golden.check(found["spec.replicas"])
+    golden.check(found["spec"])
+    golden.check(found["spec.batching"])
 
 
-def test_without_a_close_one_the_valid_ones_are_listed(shared_admin: httpx2.Client) -> None:
+def test_without_a_close_one_the_valid_ones_are_listed(shared_admin: httpx2.Client, golden: Golden) -> None:
     found = causes(shared_admin.post(f"{HERE}/models", json=model(spec={"colour": "red"})))
-    assert found["spec"] == "unknown field 'colour'; valid are framework, track, aliases, aliasOf, checks, hooks"
+    golden.check(found["spec"])
 
 
 def test_only_the_spelling_of_the_wire_is_taken(shared_admin: httpx2.Client) -> None:
@@ -220,10 +221,10 @@ def test_whatever_is_sent_is_taken_or_refused_but_never_breaks_us(kind: catalog.
     assert bool(faults) == (draft is None)
 
 
-def test_suggestions_heed_the_ratio() -> None:
-    assert suggestion("repliacs", ("replicas", "version")) == "did you mean 'replicas'?"
-    assert suggestion("REPLICAS", ("replicas",)) == "did you mean 'replicas'?"
-    assert suggestion("zzz", ("replicas", "version")) == "valid are replicas, version"
+def test_suggestions_heed_the_ratio(golden: Golden) -> None:
+    golden.check(suggestion("repliacs", ("replicas", "version")))
+    golden.check(suggestion("REPLICAS", ("replicas",)))
+    golden.check(suggestion("zzz", ("replicas", "version")))
 
 
 def test_labels_and_annotations_have_a_measure() -> None:

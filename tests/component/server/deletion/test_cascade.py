@@ -19,6 +19,7 @@ from mizzen.server.deletion import cascade
 from mizzen.stores.sqlite.store import SqliteStore
 from mizzen.stores.store import Guard
 from tests.component.server.cascades import deletions, end, finishing
+from tests.support.golden import Golden
 from tests.support.server.harness import HERE, TOKEN, Client, Harness, deploy
 
 
@@ -42,7 +43,7 @@ def test_a_model_goes_with_its_versions_and_the_name_is_free_again(plane: Harnes
     assert admin.post("/model", json={"name": "iris"}).status_code == 201
 
 
-def test_a_model_with_versions_is_marked_and_goes_later(plane: Harness, admin: httpx2.Client) -> None:
+def test_a_model_with_versions_is_marked_and_goes_later(plane: Harness, admin: httpx2.Client, golden: Golden) -> None:
     admin.post("/model", json={"name": "iris"})
 
     async def register() -> None:
@@ -57,7 +58,7 @@ def test_a_model_with_versions_is_marked_and_goes_later(plane: Harness, admin: h
     again = admin.post("/model", json={"name": "iris"})
     assert (again.status_code, again.json()["reason"]) == (409, "AlreadyExists")
     assert "is being deleted" in again.json()["message"]
-    assert again.json()["details"]["hint"] == "wait until it is gone"
+    golden.check(again.json()["details"]["hint"])
     with finishing(plane):
         while admin.get("/model/iris").status_code != 404:
             pass

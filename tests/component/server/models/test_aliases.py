@@ -8,6 +8,7 @@ import httpx2
 
 from mizzen.kinds.schema.resource import Meta, Resource
 from tests.component.server.admission.test_decode import causes
+from tests.support.golden import Golden
 from tests.support.server.harness import Harness, deploy, serving
 
 
@@ -38,10 +39,10 @@ def test_pointing_at_the_same_version_again_changes_nothing(plane: Harness, iris
     assert plane.run(plane.store.get(plane.ref("Model", "iris"))).spec == {}
 
 
-def test_what_cannot_be_an_alias(plane: Harness, iris: httpx2.Client) -> None:
+def test_what_cannot_be_an_alias(plane: Harness, iris: httpx2.Client, golden: Golden) -> None:
     missing = iris.put("/model/iris/alias/prod", json={"version": 9})
     assert causes(missing) == {"version": f"{plane.ref('Model', 'iris')} has no version 9"}
-    assert missing.json()["details"]["hint"] == "its versions are 1, 2"
+    golden.check(missing.json()["details"]["hint"])
     for name in ("v7", "7", "latest", "Prod", "a.b", "a_b"):
         assert set(causes(iris.put(f"/model/iris/alias/{name}", json={"version": 1}))) == {"alias"}
     iris.post("/model/iris/version/beta", json={"path": plane.file("m.pkl", "three")})
@@ -60,10 +61,10 @@ def test_a_version_cannot_take_the_name_of_an_alias(plane: Harness, iris: httpx2
     assert "alias" in answer.json()["message"]
 
 
-def test_of_many_versions_a_few_are_told(plane: Harness, iris: httpx2.Client) -> None:
+def test_of_many_versions_a_few_are_told(plane: Harness, iris: httpx2.Client, golden: Golden) -> None:
     iris.post("/model", json={"name": "bare"})
     bare = iris.put("/model/bare/alias/prod", json={"version": 1}).json()["details"]["hint"]
-    assert bare == "it has no versions yet: 'mizzen version add bare PATH' registers one"
+    golden.check(bare)
     for number in range(3, 23):
         spec = {"modelName": "iris", "version": str(number)}
         plane.run(plane.store.create(Resource("ModelVersion", Meta(f"iris.{number}", plane.namespace), spec), "ann"))
@@ -71,11 +72,11 @@ def test_of_many_versions_a_few_are_told(plane: Harness, iris: httpx2.Client) ->
     assert hint == "its versions are … 22 in total: " + ", ".join(map(str, range(3, 23)))
 
 
-def test_removing_an_alias_that_is_not_there(iris: httpx2.Client) -> None:
+def test_removing_an_alias_that_is_not_there(iris: httpx2.Client, golden: Golden) -> None:
     none = iris.delete("/model/iris/alias/prod")
     assert (none.status_code, none.json()["details"]["hint"]) == (404, "it has no aliases")
     iris.put("/model/iris/alias/prod", json={"version": 1})
-    assert iris.delete("/model/iris/alias/prd").json()["details"]["hint"] == "did you mean 'prod'?"
+    golden.check(iris.delete("/model/iris/alias/prd").json()["details"]["hint"])
     assert iris.delete("/model/none/alias/prod").status_code == 404
 
 
