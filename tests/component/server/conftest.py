@@ -10,10 +10,6 @@ import pytest
 from tests.support.server.harness import Client, Harness, serving
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "own_plane: has a control API to itself, because it is about all that is in it")
-
-
 @pytest.fixture
 def plane(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
     """The control API of the module, seen from a namespace that only this test has. With the mark `own_plane`, of the

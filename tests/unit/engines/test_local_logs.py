@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mizzen.engines.local import logs
-from mizzen.engines.local.logs import LogReader
+from mizzen.rotated_log import LogReader
 from mizzen.supervisor.processes.log_rotation import rotate
 
 LINES = [b"line %d\n" % number for number in range(10)]
@@ -138,3 +138,15 @@ def test_a_replica_that_came_while_nobody_read_is_read_from_its_first_line(tmp_p
 
     assert asyncio.run(body()) == b"[1] old 1\n"
     assert places == {0: "6-0", 1: "6-0"}
+
+
+def test_a_renamed_log_is_read_to_its_end_even_if_the_new_one_is_longer(tmp_path: Path) -> None:
+    log = tmp_path / "x.log"
+    log.write_text("one\n")
+    reader = LogReader.from_start(log)
+    assert reader.read_lines() == b"one\n"
+    with log.open("a") as file:
+        file.write("two\n")
+    log.rename(tmp_path / "x.log.1")
+    log.write_text("three, which is longer than all before\n")
+    assert [reader.read_lines(), reader.read_lines()] == [b"two\n", b"three, which is longer than all before\n"]
