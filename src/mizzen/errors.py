@@ -86,7 +86,7 @@ class Conflict(MizzenError):
 
 
 class Expired(MizzenError):
-    """The position from which a watch or a list should continue is no longer kept: list again."""
+    """The watch or list cannot continue from this position, which is too old. List again."""
 
     reason = "Expired"
 
@@ -116,7 +116,7 @@ class NoRoom(Unavailable):
 
 
 class DeadlineExceeded(MizzenError):
-    """It took longer than the deadline of the caller, or the maximum, allows."""
+    """It took longer than the caller's deadline, or longer than the maximum."""
 
     reason = "Timeout"
 

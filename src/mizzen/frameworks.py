@@ -85,9 +85,9 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 
 PICKLES: Final = (".joblib", ".pkl", ".pickle")
 NO_TORCH_PROGRAM: Final = (
-    "PyTorch weights or a pickled module, without the program: save it with "
-    "torch.jit.script(model).save('model.pt') or torch.export.save(torch.export.export(model, example), 'model.pt2'), "
-    "or deploy it in a folder with a Python class that creates the module and loads the weights with "
+    "PyTorch weights or a pickled module, without the program. Save it with "
+    "torch.jit.script(model).save('model.pt') or torch.export.save(torch.export.export(model, example), 'model.pt2'). "
+    "Or deploy a folder with the file and a Python class that creates the module and loads its weights with "
     "torch.load(path, weights_only=True)"
 )
 """The message for a file without a callable program."""

@@ -58,13 +58,13 @@ class Settings:
     inference_tls: bool = False
     """Serve the inference API with TLS only, with a certificate of the plane's own CA or with `tls_certificate`."""
     tls_certificate: str = ""
-    """The certificate chain (PEM, the server's certificate first) of the inference API, in place of one of the plane's
-    own CA. The path is relative to the data dir. A changed file is reloaded within seconds."""
+    """The certificate chain (PEM, the server's certificate first) of the inference API; empty: a certificate of the
+    plane's own CA. The path is relative to the data dir. A changed file is reloaded within seconds."""
     tls_key: str = ""
     """The private key (PEM, without a password) of `tls_certificate`."""
     tls_names: tuple[str, ...] = ()
-    """Additional names and addresses of this machine, for certificates of its own CA. URLs for other machines use the
-    first one."""
+    """Additional names and addresses of this machine, for certificates of the plane's own CA. URLs for other machines
+    use the first one."""
     anonymous: bool = True
     """On loopback, allow callers without a token to read and predict, but not to see logs, rights, secrets or the audit
     log."""
@@ -85,13 +85,13 @@ class Settings:
     gpus: int = -1
     """The number of GPUs of this machine to use; -1 uses all that the driver reports."""
     start_timeout: float = 60.0
-    """Seconds after which a start that is not ready fails."""
+    """Seconds within which a starting plane must be ready; otherwise the start fails."""
     stop_timeout: float = 1.0
-    """Seconds that requests in flight have to finish when the plane stops."""
+    """Seconds to wait for requests in flight when the plane stops."""
     queue_limit: int = 16384
     """The most requests that may wait for one served version in one gateway; further requests get 503."""
     queue_bytes: int = 256 << 20
-    """The most bytes of requests that may wait for one served version, or be in transfer, in one gateway; further
+    """The most bytes of requests for one served version that one gateway may hold, waiting or in transfer; further
     requests get 503."""
     hold_seconds: float = 30.0
     """Seconds that requests wait for a lost replica to come back before they get 503."""
@@ -103,8 +103,8 @@ class Settings:
     max_body_bytes: int = 64 << 20
     """The largest request body of the inference API, in bytes."""
     default_framework: str = ""
-    """The framework of models and versions that do not declare one and whose files do not show it; empty: they must
-    declare one."""
+    """The framework of a version if neither it nor its model declares one and its files do not show it; empty: it must
+    be declared."""
     log_level: str = "info"
     """The log level: debug, info, warning or error."""
     log_bytes: int = 32 << 20
@@ -128,9 +128,9 @@ class Settings:
     oidc_keys: str = ""
     """The issuer's public keys: a JWKS file (relative to the data dir) or address; empty: fetched from the issuer."""
     oidc_user_claim: str = "sub"
-    """The claim of a JWT with the user's name; the user is then named oidc:<claim>."""
+    """The JWT claim that holds the user's name; Mizzen puts oidc: before that name."""
     oidc_groups_claim: str = "groups"
-    """The claim of a JWT with the groups, named group:<name> in RoleBindings."""
+    """The JWT claim that lists the user's groups. RoleBindings name a group as group:<name>."""
     oidc_admin_group: str = ""
     """The group whose members are admins of the plane; empty: none."""
     max_upload_bytes: int = 16 << 30
@@ -159,7 +159,7 @@ class Settings:
     environment_tool: str = "auto"
     """The installer of the packages that versions require: uv, pip, or auto, which prefers uv."""
     environment_wheels: str = ""
-    """A folder of wheels (relative to the data dir) as the only source of those packages; empty: a package index."""
+    """A folder of wheels (relative to the data dir) as the only source of required packages; empty: a package index."""
     environment_minutes: float = 30.0
     """Minutes that a build of one environment may take."""
     environment_hours: float = 168.0
@@ -169,8 +169,8 @@ class Settings:
     disk_critical_bytes: int = 64 << 20
     """Free disk space in bytes below which all writes but deletions are rejected with 507. 0: no limit."""
     audit_predictions: float = 0.0
-    """The share of predictions, from 0 to 1, to record in the audit log: the caller, the model, and the sizes and
-    digests of request and response."""
+    """The share of predictions to record in the audit log, from 0 to 1. An entry has the caller, the model, and the
+    sizes and digests of request and response."""
     audit_days: int = 0
     """Days to keep allowed requests in the audit log; 0: forever."""
     audit_refusal_rows: int = 1_000_000

@@ -221,7 +221,7 @@ def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) ->
             assert codes == [200] * 3 + [503] * 5
             sent_away = next(answer for answer in answers if answer.status_code == 503)
             assert 1 <= int(sent_away.headers["retry-after"]) <= 60
-            assert "too many wait for it already" in sent_away.json()["error"]
+            assert "too many requests already wait for one" in sent_away.json()["error"]
 
 
 def test_a_replica_that_is_too_many_answers_what_it_has_however_long_that_takes(

@@ -53,7 +53,7 @@ def test_without_a_declared_signature_inputs_go_by_name_or_order(tmp_path: Path)
     for given in ({"b": b, "aa": a}, {"a": a, "x": b}, {"a": a, "b": b, "c": b}):
         assert "takes the inputs 'a', 'b'" in asking.refused(model, given)
     texts = {"a": np.array([["x"]], object), "b": b}
-    assert "which PyTorch has no tensors for" in asking.refused(model, texts)
+    assert "PyTorch has no tensors of texts" in asking.refused(model, texts)
 
 
 def test_numbers_of_json_become_the_models_own(tmp_path: Path, net: making.Net) -> None:

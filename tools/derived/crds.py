@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from mizzen.kinds.catalog import KINDS, Kind
-from mizzen.kinds.schema import columns
-from mizzen.kinds.schema.columns import ColumnSchema
+from mizzen.kinds.schema import column_values
+from mizzen.kinds.schema.column_values import ColumnSchema
 from mizzen.kinds.schema.crd_schema import schema_of
 from mizzen.kinds.schema.resource import API_VERSION
 from mizzen.server.kubernetes.discovery import SCALABLE_KINDS
@@ -79,15 +79,15 @@ def _whole(kind: Kind) -> dict[str, Any]:
 
 def _columns(kind: Kind) -> list[dict[str, Any]]:
     """In the order in which a plane shows them."""
-    found = columns.columns_of(kind)
+    found = column_values.columns_of(kind)
     wide = [_column(column) for column in found if column.column.wide]
     return [*(_column(column) for column in found if not column.column.wide), AGE, *wide]
 
 
 def _column(column: ColumnSchema) -> dict[str, Any]:
     path = column.column.path
-    if path.startswith(columns.CONDITION):
-        wanted = path.removeprefix(columns.CONDITION)
+    if path.startswith(column_values.CONDITION):
+        wanted = path.removeprefix(column_values.CONDITION)
         path = f'status.conditions[?(@.type=="{wanted}")].status'
     return {
         "name": column.title, "type": column.type, "description": column.about, "jsonPath": f".{path}",

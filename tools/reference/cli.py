@@ -16,7 +16,7 @@ from tools.reference import markdown
 INTRO = """\
 Exit codes: 0 on success, 1 on failure, 2 on wrong usage, 130 when interrupted. Results go to stdout, everything else to
 stderr. Commands find a plane by `MIZZEN_URL` and `MIZZEN_TOKEN`, or else by its data dir: `--data-dir`,
-`MIZZEN_DATA_DIR`, `./.mizzen`. For an https address, set `SSL_CERT_FILE` to the plane's own CA, a copy of `tls/ca.pem`
+`MIZZEN_DATA_DIR`, `./.mizzen`. For an https address, set `SSL_CERT_FILE` to a copy of the plane's CA: `tls/ca.pem`
 in its data dir. With `MIZZEN_DEBUG=1`, an unexpected error shows a traceback. Much of this also works with
 [kubectl](../kubectl.md)."""
 

@@ -11,8 +11,8 @@ and a message for people. `lastTransitionTime` changes only when the status does
 generation of the spec the condition describes."""
 
 EVENTS = """\
-When a condition's status or reason changes, Mizzen records an Event, which is kept for an hour: `kubectl events`,
-`kubectl describe`. The one exception is `Accepted` becoming `True`. Events also record:"""
+When a condition's status or reason changes, Mizzen records an Event and keeps it for an hour, unless `Accepted` became
+`True`. `kubectl events` and `kubectl describe` show Events. Other Events are:"""
 
 
 def page() -> str:

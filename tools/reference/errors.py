@@ -15,7 +15,7 @@ says what to do next. The SDK raises the class from `mizzen.errors`, with `messa
 
 ROUTER = """\
 A path that does not support the method returns 405 with the reason `MethodNotAllowed` and the header `Allow`. A request
-whose head is too long gets 431 without a body, and the connection is closed. 401 names the scheme in
+whose headers are too long gets 431 without a body, and the connection is closed. 401 names the scheme in
 `WWW-Authenticate`; 503 has a `Retry-After` header."""
 
 INFERENCE = 'The inference API returns `{"error": "<text>"}`, as its protocol requires.'
@@ -32,11 +32,11 @@ GATEWAY: dict[int, str] = {
     415: "The content encoding of the body is not supported; `Accept-Encoding` lists those that are.",
     422: "The feedback is invalid, or does not match the record of the request.",
     429: "The caller's rate limit (`mizzen limit`) is exceeded; `Retry-After` says when to retry.",
-    431: "The head of the request is too long.",
+    431: "The headers of the request are too long.",
     499: "In metrics only: the client disconnected before the response.",
     500: "The model raised an exception during the prediction.",
-    501: "The `Transfer-Encoding` of the body is not chunked.",
-    502: "The replica died while it handled the request, and the request must not be retried.",
+    501: "The `Transfer-Encoding` of the body is not supported; expected `chunked`.",
+    502: "The replica died while it handled the request, and `spec.idempotent` does not allow a retry.",
     503: "Nothing is ready, too many requests are waiting, or the gateway is stopping. With `Retry-After`, retry "
     "later.",
     504: "No response within the deadline.",

@@ -11,8 +11,8 @@ from mizzen.settings import Settings
 from tools.reference import markdown
 
 INTRO = """\
-Each setting is read from the first of these that has it: the flag of `mizzen up`, if there is one
-(`--inference-port`); the environment variable; `settings.toml` in the data dir (`inference_port = 9000`); the default.
+The first of these that is set wins: a flag of `mizzen up`, if there is one (`--inference-port`); the environment
+variable; `settings.toml` in the data dir (`inference_port = 9000`); the default.
 A list is written `["a", "b"]` in the file, and `a,b` elsewhere. If the file has an unknown name, or a value has the
 wrong type, the plane does not start and lists every fault."""
 

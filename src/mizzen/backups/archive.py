@@ -107,7 +107,7 @@ class _Stream:
     def take_nothing(self, size: int) -> None:
         """Reads the padding between the files and after them."""
         if any(self.take(size)):
-            raise damage_error(f"{self._name} was altered between its files")
+            raise damage_error(f"{self._name} was altered: the padding between its files is not empty")
 
     def end(self) -> None:
         if self._read(1):

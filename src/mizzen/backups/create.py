@@ -114,7 +114,7 @@ def _write_backup(request: BackupRequest, file: BinaryIO, scratch: Path, progres
     blobs = FileBlobs(request.data_dir / "blobs")
     store, learnt = request.data_dir / DATABASE, request.data_dir / LEARNT
     if not store.is_file():
-        raise NotFound(f"{request.data_dir} holds no plane", hint="name another folder with --data-dir")
+        raise NotFound(f"{request.data_dir} is not the data dir of a plane", hint="name another folder with --data-dir")
     with blobs.pin(), temp_files.disk_faults(), ExitStack() as stack:
         progress.step("database", store.stat().st_size)
         moment = snapshot.copy_store(store, scratch, _count_pages(progress, store.stat().st_size))
@@ -190,7 +190,7 @@ def _add(writer: ArchiveWriter, name: str, path: Path, taken: datetime) -> Item:
         with path.open("rb") as source:
             return writer.add(name, source, os.fstat(source.fileno()).st_size, taken.timestamp())
     except FileNotFoundError as error:
-        raise Conflict(f"{path} is gone", hint="try again: a running plane deletes some of its files") from error
+        raise Conflict(f"{path} was deleted during the backup", hint="try again") from error
 
 
 def _copy_blob(shelf: FileBlobs, digest: str, path: Path) -> Item:

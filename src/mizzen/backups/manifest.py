@@ -99,7 +99,7 @@ class Manifest:
         check_paths([item.path for item in items])
         for item in items:
             if item.blob and digest_of_path(item.path) != digest_name(item.sha256):
-                raise damage_error(f"the manifest gives {item.path} a digest that is not in its name")
+                raise damage_error(f"the manifest has a digest for {item.path} that differs from its name")
         return manifest
 
 

@@ -42,7 +42,7 @@ def verify(file: Path, progress: BackupProgress) -> Manifest:
             hint="restore it with that version, or a newer one",
         )
     if all(item.path != DATABASE for item in manifest.items):
-        raise damage_error(f"{file} holds no database")
+        raise damage_error(f"{file} does not contain a database")
     if manifest.beside:
         beside = [item for item in manifest.items if item.blob]
         progress.step("checking files", sum(item.size for item in beside))
@@ -113,7 +113,7 @@ def _check_beside(file: Path, item: Item) -> None:
     try:
         path = _blob(file, item)
     except NotFound as error:
-        raise damage_error(f"{file.parent / item.path}, a part of the backup, is gone") from error
+        raise damage_error(f"a file of the backup is missing: {file.parent / item.path}") from error
     if content.digest_of(path) != content.digest_name(item.sha256):
         raise BadRequest(f"{path} was altered", hint="remove this file, then take another backup")
 

@@ -81,7 +81,7 @@ class Room:
 
     def _keep_free(self, least: int, setting: str, size: int, problem: str) -> None:
         if least and (left := self.free(self.folder)) - size < least:
-            raise NoRoom(f"{problem}: {left:,} bytes are free, and {least:,} are kept ({setting})", hint=_FREE)
+            raise NoRoom(f"{problem}: {left:,} bytes are free, and {least:,} must stay free ({setting})", hint=_FREE)
 
     def describe(self) -> str:
         """Returns a readable description of the free space."""

@@ -101,7 +101,7 @@ def check_name(name: str) -> str:
     """Raises Invalid unless it can be the name of a document."""
     parts = name.split("/")
     if len(name) > _MOST_NAME or not all(_PART.fullmatch(part) and part not in (".", "..") for part in parts):
-        message = f"{name[:100]!r} is not made of letters, digits, '.', '_' and '-' between slashes"
+        message = f"{name[:100]!r} is not valid; expected letters, digits, '.', '_', '-' and '/'"
         raise Invalid.of("the name of a document", (Fault("", message),))
     return name
 

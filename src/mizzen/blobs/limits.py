@@ -45,7 +45,7 @@ class Meter:
             )
         if self.total > FREE and self.total > self._limits.ratio * self._packed:
             raise TooLarge(
-                f"at '{printable(name)}', the archive exceeds {self._limits.ratio} times its packed size, like a bomb",
+                f"at '{printable(name)}', the archive unpacks to over {self._limits.ratio} times its size, a zip bomb",
                 hint="send it as an uncompressed tar",
             )
 

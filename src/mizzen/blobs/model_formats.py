@@ -191,8 +191,8 @@ def _of_modules(modules: list[str]) -> Look:
     if "__main__" in tops:
         return Look(
             None,
-            "a pickle that needs definitions of the script that wrote it (__main__): move them to a module, import it "
-            "in the script, and deploy the new file in a folder together with the module",
+            "a pickle that needs definitions from the script that wrote it (__main__): move them to a module, import "
+            "it in the script, save the model again, and deploy a folder with the new file and the module",
         )
     if first == "cloudpickle":
         return Look("python")

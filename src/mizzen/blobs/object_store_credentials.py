@@ -101,7 +101,7 @@ def s3_options(credentials: Credentials, environ: Mapping[str, str], config: Map
 def refuse_variables(names: Iterable[str]) -> None:
     """Raises ValueError if there are any: obstore would use these variables of the process."""
     if listed := ", ".join(sorted(names)):
-        raise ValueError(f"variables of this process would configure it as well: unset {listed}")
+        raise ValueError(f"environment variables would also configure the object store: unset {listed}")
 
 
 def _first(environ: Mapping[str, str], *names: str) -> str:

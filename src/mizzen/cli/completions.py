@@ -14,7 +14,7 @@ from typing import Any, Final
 import typer
 
 from mizzen import errors
-from mizzen.kinds.schema import kind_names
+from mizzen.kinds.schema import names_and_columns
 
 _TIMEOUT: Final = 1.0
 _MAX_ITEMS: Final = 200
@@ -45,7 +45,7 @@ logging_names = _names_of("inferencemodel", "model", others=_PROCESSES)
 
 def kinds(incomplete: str) -> list[str]:
     return _filter_prefix(
-        (name for kind in kind_names.ALL for name in (kind.singular, kind.plural)), incomplete.lower()
+        (name for kind in names_and_columns.ALL for name in (kind.singular, kind.plural)), incomplete.lower()
     )
 
 
@@ -122,7 +122,7 @@ def _model_of(context: typer.Context) -> str:
 def _object_names(word: str, context: typer.Context) -> list[str]:
     """Names of the objects of a kind; empty if the plane does not answer quickly."""
     try:
-        plural = kind_names.find(word).plural
+        plural = names_and_columns.find(word).plural
     except errors.NotFound:
         return []
     path = f"{_RESOURCES}/namespaces/{context.params.get('namespace') or 'default'}/{plural}"

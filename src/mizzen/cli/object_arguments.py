@@ -11,8 +11,8 @@ import typer
 from mizzen import errors
 from mizzen.cli import completions
 from mizzen.cli.parameters import argument, option
-from mizzen.kinds.schema import kind_names
-from mizzen.kinds.schema.kind_names import KindNames
+from mizzen.kinds.schema import names_and_columns
+from mizzen.kinds.schema.names_and_columns import KindNames
 
 if TYPE_CHECKING:
     from mizzen.sdk.keywords import EnvironmentKeywords
@@ -24,7 +24,7 @@ def parse_kinds(kind: str, names: list[str]) -> list[tuple[KindNames, list[str]]
     Raises NotFound for an unknown kind.
     """
     if "/" not in kind:
-        return [(kind_names.find(word), names) for word in kind.split(",")]
+        return [(names_and_columns.find(word), names) for word in kind.split(",")]
     found: dict[KindNames, list[str]] = {}
     for word in (kind, *names):
         if "/" not in word:
@@ -42,7 +42,7 @@ def parse_object(kind: str, name: str | None) -> tuple[KindNames, str]:
         raise typer.BadParameter(f"write {word} {name} or {word}/{name}")
     if slash and not rest:
         raise typer.BadParameter(f"'{kind}' has no name after the /")
-    found, named = kind_names.find(word), rest if slash else name
+    found, named = names_and_columns.find(word), rest if slash else name
     if named is None:
         raise typer.BadParameter(f"the name is missing; write {found.singular}/NAME")
     return found, named
@@ -50,13 +50,13 @@ def parse_object(kind: str, name: str | None) -> tuple[KindNames, str]:
 
 def parse_model_or_object(what: str) -> tuple[KindNames, str]:
     """Parse NAME, which is a model, or KIND/NAME."""
-    return parse_object(what, None) if "/" in what else (kind_names.BY_NAME["Model"], what)
+    return parse_object(what, None) if "/" in what else (names_and_columns.BY_NAME["Model"], what)
 
 
 def parse_object_or_model(word: str, name: str | None) -> tuple[KindNames, str]:
     """Like `parse_object`, but a lone word that is not a kind names a model."""
     if name is None and "/" not in word and not _is_kind(word):
-        return kind_names.BY_NAME["Model"], word
+        return names_and_columns.BY_NAME["Model"], word
     return parse_object(word, name)
 
 
@@ -70,7 +70,7 @@ def parse_pairs(given: list[str], option: str) -> dict[str, str]:
 
 def _is_kind(word: str) -> bool:
     try:
-        kind_names.find(word)
+        names_and_columns.find(word)
     except errors.NotFound:
         return False
     return True
@@ -80,7 +80,7 @@ KindArgument = Annotated[
     str,
     argument(
         "KIND[/NAME]",
-        "Kind: Model, ModelVersion, InferenceModel, MLGraph, …; or models, im, model,mv, model/iris.",
+        "Kind: Model, MLGraph, …, also as models or mlg; several as model,mv; an object as model/iris.",
         completions.kinds_and_objects,
     ),
 ]

@@ -155,7 +155,7 @@ def _decide_alias(facts: ModelFacts, second: ModelReference, accepted: Condition
     if any(entry.version == version for entry in served):
         update["alias_of"] = str(second)
         if status.alias_of != str(second):
-            notes = (EventNote("AliasMoved", f"now stands for {second}"),)
+            notes = (EventNote("AliasMoved", f"is now a second name of {second}"),)
     return Decision(status=status.model_copy(update=update), notes=notes)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from urllib.parse import quote
 
 from mizzen.access.policy import Target
 from mizzen.errors import NotFound, Unavailable
 from mizzen.gateway.inference.endpoint import Endpoint
+from mizzen.gateway.inference.protocols import V1
 from mizzen.gateway.request.url_paths import DEFAULT_NAMESPACE
 from mizzen.protocol.v2 import shorten
 
@@ -39,6 +41,22 @@ class Routes:
     from_table: bool = True
     """False before the first valid Table: a name that is missing here may still be served."""
 
+    def add(self, route: NamedRoute) -> None:
+        """Add a name with the URLs of its current version, its versions and its aliases, in V2 and V1."""
+        current = route.current
+        self.names[current.namespace, current.name] = route
+        aliases = {quote(alias, safe=""): endpoint for alias, endpoint in route.aliases.items()}
+        versions = aliases | {quote(version, safe=""): endpoint for version, endpoint in route.versions.items()}
+        places = {"": current} | {f"/versions/{version}": endpoint for version, endpoint in versions.items()}
+        labels = {f"/labels/{alias}": endpoint for alias, endpoint in aliases.items()}
+        v1 = {place: endpoint.with_codec(V1) for place, endpoint in (places | labels).items()}
+        name = quote(current.name, safe="")
+        for prefix in _prefixes(current.namespace):
+            for place, endpoint in places.items():
+                self.hot[f"{prefix}/v2/models/{name}{place}/infer".encode()] = endpoint
+            for place, endpoint in v1.items():
+                self.hot[f"{prefix}/v1/models/{name}{place}:predict".encode()] = endpoint
+
     def name(self, namespace: str, name: str) -> NamedRoute:
         found = self.names.get((namespace, name))
         if found is not None:
@@ -68,6 +86,11 @@ class Routes:
             return endpoint.target
         models = frozenset({name}) if found is None else found.current.target.models
         return Target(namespace, "Model", name, models=models, alias=version or "")
+
+
+def _prefixes(namespace: str) -> tuple[str, ...]:
+    spelled = f"/ns/{quote(namespace, safe='')}"
+    return ("", spelled) if namespace == DEFAULT_NAMESPACE else (spelled,)
 
 
 def _did_you_mean(given: str, known: Iterable[str]) -> str:

@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
 
 from mizzen.access.policy import Target
 from mizzen.gateway.cache import cached_queue
@@ -25,7 +24,7 @@ from mizzen.gateway.graphs.bound_graph import BoundGraph
 from mizzen.gateway.graphs.factory import GraphFactory, headers_read_by
 from mizzen.gateway.inference.default_outputs import default_output_of
 from mizzen.gateway.inference.endpoint import Endpoint, NamedCall
-from mizzen.gateway.inference.protocols import V1, V2
+from mizzen.gateway.inference.protocols import V2
 from mizzen.gateway.inference.response_parameters import ResponseParameters
 from mizzen.gateway.queueing.call import MAX_SECONDS, NOT_READY, UNAVAILABLE, Call
 from mizzen.gateway.queueing.queue import Queue
@@ -174,13 +173,7 @@ class TableLoader:
                 alias: self._endpoint(route, version, alias, plans.get(version, EMPTY_PLAN), queues, alias=alias)
                 for alias, version in route.aliases.items()
             }
-            routes.names[route.namespace, route.name] = NamedRoute(current, versions, aliases)
-            for prefix in _prefixes(route.namespace):
-                base = f"{prefix}/v2/models/{quote(route.name, safe='')}"
-                routes.hot[f"{base}/infer".encode()] = current
-                for version, endpoint in (aliases | versions).items():
-                    routes.hot[f"{base}/versions/{quote(version, safe='')}/infer".encode()] = endpoint
-            _add_v1(routes.hot, routes.names[route.namespace, route.name])
+            routes.add(NamedRoute(current, versions, aliases))
         self._graphs.bind(routes)
         routes.graph_headers = headers_read_by(routes)
         return routes
@@ -309,21 +302,3 @@ def _unserved_message(route: table_types.Route, version: str) -> str:
 
 def _replica_keys(servers: dict[QueueKey, table_types.Server]) -> set[ReplicaKey]:
     return {(key, address) for key, server in servers.items() for address in server.addresses}
-
-
-def _add_v1(hot: dict[bytes, Endpoint], name: NamedRoute) -> None:
-    """Add the V1 paths of the same endpoints; a label can only be an alias."""
-    asked = {
-        "": name.current,
-        **{f"/versions/{quote(version, safe='')}": each for version, each in (name.aliases | name.versions).items()},
-        **{f"/labels/{quote(alias, safe='')}": each for alias, each in name.aliases.items()},
-    }
-    spoken = {place: endpoint.with_codec(V1) for place, endpoint in asked.items()}
-    for prefix in _prefixes(name.current.namespace):
-        base = f"{prefix}/v1/models/{quote(name.current.name, safe='')}"
-        hot.update((f"{base}{place}:predict".encode(), endpoint) for place, endpoint in spoken.items())
-
-
-def _prefixes(namespace: str) -> tuple[str, ...]:
-    spelled = f"/ns/{quote(namespace, safe='')}"
-    return ("", spelled) if namespace == DEFAULT_NAMESPACE else (spelled,)

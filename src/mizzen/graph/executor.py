@@ -298,7 +298,7 @@ class GraphRun:
             self._fail_bad_answer(
                 node,
                 message,
-                "its router did not name the nodes to take, in the header MLGraph-Route or the output route",
+                "its router named no nodes; expected them in the header MLGraph-Route or in the output 'route'",
             )
             return
         names = list(node.children_by_name) if route.strip() == "*" else [name.strip() for name in route.split(",")]

@@ -216,7 +216,7 @@ def _mean_in_numpy(
 
 def _no_mean_text(members: Sequence[EnsembleMember], alike: AlignedTensors, label: v2.Entry) -> str:
     key = next(member.key for member, tensor in zip(members, alike, strict=True) if tensor is label)
-    return f"tensor '{label[0]}' of '{key}' is {label[1]}, which has no mean; labels are merged by method: vote"
+    return f"tensor '{label[0]}' of '{key}' is {label[1]}, which has no mean; to merge labels, set method: vote"
 
 
 def _vote_in_python(alike: AlignedTensors, weights: list[float], total: float) -> tuple[bytes, float]:

@@ -238,7 +238,8 @@ class _GraphBuilder:
                 # It is returned to another step, not to the caller, so this is also a path to continue on.
                 other = self.dag.add(f"{node}-not", MessageSource((node,)), path)
                 self.notes.add(
-                    f"{path}.condition", f"here that is the node '{other}', since node '{name}' is not the last one"
+                    f"{path}.condition",
+                    f"if it is false, the router must name node '{other}', since node '{name}' is not the last one",
                 )
                 stopped.append(MessageSource((other,)))
         return MessageSource.any_of((current, *stopped)) if stopped else current

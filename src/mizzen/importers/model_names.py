@@ -47,7 +47,7 @@ class GraphContext:
         name = self.served.name(self.namespace, (plain, own), meant)
         if name != wanted:
             why = "" if name == plain else ", since a graph or another model has that name"
-            self.notes.add(path, f"'{wanted}' is called by the name '{name}'{why}")
+            self.notes.add(path, f"'{wanted}' is called '{name}' here{why}")
         return name
 
     def deploy_command(self, name: str) -> str:

@@ -82,7 +82,7 @@ class UnitTree:
             current = MessageSource((self.dag.add(wanted, current, path, calls=self._calls(unit, path)),))
         if current == source:
             raise CannotImport(
-                Fault(path, f"'{unit.name}' does nothing: no type of it makes a call, and it has no children")
+                Fault(path, f"'{unit.name}' does nothing: its type makes no call, and it has no children")
             )
         return current
 

@@ -60,8 +60,8 @@ class RoleBindingSpec(Spec):
     """`write` includes `read`; `admin` includes all others and may grant them; `predict` includes nothing else.
 
     Fields that decide which code runs need `admin`: variables, images, commands, pod templates, archives, hooks, charts
-    and modules. The right is needed on the model, or on the namespace if there is no model, when such a field is set
-    and when it changes. Naming a secret needs `write` on secrets.
+    and modules. To set or change such a field, a user needs `admin` on the model, or on the namespace if there is no
+    model. To name a secret, a user needs `write` on secrets.
     """
 
     subjects: Annotated[tuple[str, ...], MaxItems(1000)] = Field(

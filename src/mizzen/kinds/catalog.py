@@ -1,4 +1,7 @@
-"""The table of all kinds. API paths and decoding are derived from it; names and columns are in `schema.kind_names`."""
+"""The table of all kinds. API paths and decoding are derived from it.
+
+Names and columns are in `schema.names_and_columns`.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +27,10 @@ from mizzen.kinds.monitor import MonitorSpec, MonitorStatus
 from mizzen.kinds.node import NodeSpec, NodeStatus
 from mizzen.kinds.revision import RevisionSpec, RevisionStatus
 from mizzen.kinds.rollout import RolloutSpec, RolloutStatus
-from mizzen.kinds.schema import kind_names
+from mizzen.kinds.schema import names_and_columns
 from mizzen.kinds.schema.examine import examine
 from mizzen.kinds.schema.findings import Context, Finding, Findings, Warn
-from mizzen.kinds.schema.kind_names import KindNames
+from mizzen.kinds.schema.names_and_columns import KindNames
 from mizzen.kinds.schema.resource import (
     CHILDREN_FINALIZER,
     ENGINE_FINALIZER,
@@ -71,7 +74,7 @@ class Kind(KindNames):
 
     @classmethod
     def of(cls, name: str, spec: type[Spec], status: type[Status], **more: Any) -> Kind:
-        names = kind_names.BY_NAME[name]
+        names = names_and_columns.BY_NAME[name]
         return cls(**{each.name: getattr(names, each.name) for each in fields(names)}, spec=spec, status=status, **more)
 
     def examine(
@@ -165,7 +168,7 @@ BY_PLURAL: dict[str, Kind] = {kind.plural: kind for kind in KINDS}
 
 def find(word: str) -> Kind:
     """A kind by any of its names, in any case: Model, model, models, mz."""
-    return BY_NAME[kind_names.find(word).name]
+    return BY_NAME[names_and_columns.find(word).name]
 
 
 def of(resource: Resource) -> Kind:

@@ -44,7 +44,8 @@ class ModelSpec(Spec):
     framework: Framework | None = Field(None, description="The framework of versions that do not declare one.")
     track: Literal["manual", "latest"] = Field(
         "manual",
-        description="`manual`: promotions change the current version; `latest`: each new version does, when ready.",
+        description="`manual`: only promotions change the current version; "
+        "`latest`: each new version becomes current when ready.",
     )
     aliases: Annotated[dict[str, Version], MaxItems(1000)] = Field(
         default_factory=dict,
@@ -101,7 +102,7 @@ class ModelStatus(Status):
     )
     alias_of: str | None = Field(
         default=None,
-        description="For a second name: what serves it now. It changes to `spec.aliasOf` once that is ready.",
+        description="For a second name: the target that serves it now. A new target replaces it once ready.",
     )
 
 

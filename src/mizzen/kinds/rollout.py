@@ -57,7 +57,7 @@ class Analysis(Part):
     )
     min_samples: int = Field(1, ge=1, description="The number of requests that a measurement needs.")
     timeout: Duration = Field(
-        "1h", description="Without enough samples for this long, the rollout pauses until a user decides."
+        "1h", description="If samples are too few for this long, the rollout pauses until a user decides."
     )
 
     def check(self, at: str, context: Context) -> Iterator[Finding]:

@@ -74,7 +74,7 @@ class Cache(Part):
 
 
 class Feedback(Part):
-    """Records of requests, by which feedback finds what served a request."""
+    """Keeps records of requests, so that feedback finds what served a request."""
 
     max_bytes: int = Field(256 * MIB, ge=1, description="The most bytes of records in each gateway.")
     max_age: Duration = Field("24h", description="How long to keep a record, such as `24h`.")
@@ -102,7 +102,7 @@ class AutoScale(Part):
             yield Fault(f"{at}.minReplicas", f"{self.min_replicas} is above maxReplicas, which is {self.max_replicas}")
         if self.min_replicas < self.standby and "min_replicas" in self.model_fields_set:
             idle = min(self.standby, self.max_replicas)
-            yield Warn(f"{at}.standby", f"{idle} replicas stay while idle, which is more than minReplicas")
+            yield Warn(f"{at}.standby", f"{idle} replicas keep running while idle, which is more than minReplicas")
 
 
 class ModelFile(Part):
@@ -151,7 +151,7 @@ class InferenceModelSpec(Spec):
         (), description="Additional names for callers. An object that has such a name takes precedence."
     )
     follow_alias: bool = Field(
-        False, description="Switch versions when the alias changes, or, without `targetVersion`, the current version."
+        False, description="Switch versions when the alias moves. Without `targetVersion`, follow the current version."
     )
     checkpoint: str | None = Field(
         None, min_length=1, description="A checkpoint of the version, by id. Default: the newest when serving begins."
@@ -261,7 +261,7 @@ class InferenceModelSpec(Spec):
         if automatic and self.timeout_ms is None and context.was_read(at, "timeoutMs"):
             yield Fault(f"{at}.batching.batchSize", "'auto' needs spec.timeoutMs, the latency limit")
         if self.cache is not None and not self.idempotent and context.was_read(at, "idempotent"):
-            yield Fault(f"{at}.cache", "needs spec.idempotent: cached responses do not reach the model")
+            yield Fault(f"{at}.cache", "requires spec.idempotent, because a cached response skips the model")
         yield from uniqueness.name_faults(self.inputs, f"{at}.inputs", "tensor")
         yield from uniqueness.name_faults(self.outputs, f"{at}.outputs", "tensor")
         if self.default_output is not None:
@@ -339,7 +339,7 @@ class InferenceModelStatus(Status):
     )
     serving_workload: str | None = Field(
         default=None,
-        description="The Workload that serves requests. Another one takes over when all its replicas are ready.",
+        description="The Workload that serves requests. A new one takes over once all of its own replicas are ready.",
     )
     serving_files: str = Field(
         default="", description="The digest of the files of `servingVersion`. Only replicas with these files serve it."
@@ -350,7 +350,7 @@ class InferenceModelStatus(Status):
         "first served. It does not change when new ones are saved.",
     )
     serving_checkpoint: str | None = Field(
-        default=None, description="The checkpoint of `servingVersion` that serves requests. Absent: its own files do."
+        default=None, description="The checkpoint of `servingVersion` that serves. Absent: the version's own files."
     )
     signature: Signature | None = Field(
         default=None, description="The inputs and outputs, as reported by its replicas."

@@ -87,7 +87,8 @@ class TrainingSettings(Part):
         default_factory=dict, description="Hyperparameters, passed to the code as JSON."
     )
     success_policy: Literal["Chief", "AllWorkers"] = Field(
-        "Chief", description="`Chief`: the job succeeds with its chief, else worker 0; `AllWorkers`: with all workers."
+        "Chief",
+        description="`Chief`: the job succeeds when its chief (else worker 0) does; `AllWorkers`: when all workers do.",
     )
     restart_policy: RestartPolicy = Field("Never", description="The restart policy of replica types without their own.")
     backoff_limit: int = Field(6, ge=0, description="The number of restarts after which the job fails.")

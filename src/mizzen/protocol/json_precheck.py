@@ -80,8 +80,8 @@ class _FieldBudget:
             self._bytes += len(view)
             if self._bytes > MAX_METADATA_BYTES:
                 raise ValueError(
-                    f"{where}{name}: {len(view)} bytes are too many; without the data of its inputs,"
-                    f" a request may have {MAX_METADATA_BYTES} in all"
+                    f"{where}{name}: {len(view)} bytes are too many; apart from the data of its inputs,"
+                    f" a request may have at most {MAX_METADATA_BYTES} bytes"
                 )
             fields.append(b'"%b":%b' % (name.encode(), bytes(view)))
         return fields

@@ -51,11 +51,11 @@ def flatten(datatype: str | None, value: Any) -> tuple[str, list[int], list[Any]
     elements = [value]
     for size in shape:
         if not all(type(one) is list and len(one) == size for one in elements):
-            raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
+            raise ValueError(f"lists must have the same length and depth everywhere; the first ones give shape {shape}")
         elements = list(chain.from_iterable(elements))
     found = set(map(type, elements))
     if list in found:
-        raise ValueError(f"lists must be nested evenly, as the first of each level is: {shape}")
+        raise ValueError(f"lists must have the same length and depth everywhere; the first ones give shape {shape}")
     if datatype is None:
         datatype = next((name for name, types in _PLAIN if found <= types), None)
         if datatype is None:

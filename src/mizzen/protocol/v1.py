@@ -141,7 +141,7 @@ def _parse_rows(instances: Any, specs: dict[str, DeclaredInput]) -> list[V1Input
 def _columns_by_name(instances: list[Any]) -> dict[str, list[Any]]:
     names = instances[0].keys()
     if not names:
-        raise ValueError("instances[0]: expected values by the names of inputs")
+        raise ValueError("instances[0]: expected an object with the inputs by name")
     for at, instance in enumerate(instances):
         if not isinstance(instance, dict) or instance.keys() != names:
             raise ValueError(f"instances[{at}]: expected an object with {_format_names(names)}, like the first")

@@ -19,7 +19,7 @@ def missing(ref: Ref) -> Missing:
     kind = catalog.BY_NAME.get(ref.kind)
     where = "" if ref.namespace in (DEFAULT_NAMESPACE, "") else f" -n {ref.namespace}"
     tool = "kubectl" if kind in catalog.CORE else "mizzen"
-    return Missing(ref, f"'{tool} get {kind.plural}{where}' lists what there is" if kind else "")
+    return Missing(ref, f"'{tool} get {kind.plural}{where}' lists those that exist" if kind else "")
 
 
 def name_taken(there: Resource) -> AlreadyExists:

@@ -142,7 +142,11 @@ def test_logs_of_a_server_and_of_the_planes_processes(plane: Plane, tmp_path: Pa
     assert plane("logs", "access", *here).stdout == '{"time":"1"}\n'
     for name in ("access", "gateway", "plane"):  # MIZZEN_URL is set, and the files here are of whoever's plane
         elsewhere = f"run 'mizzen logs {name} --data-dir DIR' on the plane's machine"
-        failed(plane("logs", name, check=False), f"the log of '{name}' is a file", elsewhere)
+        failed(
+            plane("logs", name, check=False),
+            f"the log of '{name}' can only be read from the plane's data dir",
+            elsewhere,
+        )
     failed(plane("logs", "acces", check=False), "acces", "did you mean 'access'?")
 
 

@@ -15,7 +15,7 @@ from mizzen.cli import output
 from mizzen.cli.objects.columns import Columns
 from mizzen.cli.objects.watch import _Lines
 from mizzen.cli.output import ListFormat
-from mizzen.kinds.schema import kind_names
+from mizzen.kinds.schema import names_and_columns
 from mizzen.supervisor.protocol import Listener
 from tests.support.cli.command import Plane, commanding, failed, mizzen
 from tests.support.golden import Golden
@@ -77,7 +77,7 @@ def test_a_name_that_is_not_there_is_waited_for_aloud(
 
 
 def test_what_is_watched_on_its_way_out_is_told_of_once() -> None:
-    lines = _Lines(Columns(kind_names.find("model")), ListFormat.TABLE)
+    lines = _Lines(Columns(names_and_columns.find("model")), ListFormat.TABLE)
     item = {"metadata": {"name": "iris", "uid": "u"}}
     going = {"metadata": {"name": "iris", "uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     changes = ((item, False), (going, False), (going, False), (going, True))
@@ -89,7 +89,7 @@ def test_which_half_of_a_version_changed_is_told(plane: Plane) -> None:
     plane.control.file("m.joblib", "other weights")
     plane("version", "add", "iris", "m.joblib")
     shown = plane("version", "describe", "iris", "2").stdout
-    assert shown.endswith("Since the version before: data changed\n")
+    assert shown.endswith("Since the previous version: data changed\n")
 
 
 def test_status_tells_every_process_as_data(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_run_folder_open_to_others_is_not_believed(plane: Supervised) -> None:
 def test_a_supervisor_without_a_plane_is_said(tmp_path: Path) -> None:
     with supervised(tmp_path / "data") as running:
         running.start()
-        with pytest.raises(Unavailable, match="are damaged") as caught:
+        with pytest.raises(Unavailable, match="is damaged") as caught:
             locate.in_data_dir(tmp_path / "data")
         assert "mizzen down" in caught.value.hint
 

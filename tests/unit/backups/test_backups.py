@@ -203,7 +203,7 @@ def test_only_into_an_empty_folder(tmp_path: Path) -> None:
 
 def test_no_plane_there(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    with pytest.raises(NotFound, match="holds no plane"):
+    with pytest.raises(NotFound, match="is not the data dir of a plane"):
         backup(tmp_path / "data", tmp_path / "b.tar")
     assert os.listdir(tmp_path / "data") == []
     assert sorted(os.listdir(tmp_path)) == ["data"]
@@ -319,7 +319,7 @@ def test_blobs_beside_are_checked(tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="altered"):
         restore(file, tmp_path / "again")
     blob.unlink()
-    with pytest.raises(BadRequest, match="gone"):
+    with pytest.raises(BadRequest, match="is missing"):
         restore(file, tmp_path / "again")
     assert sorted(os.listdir(tmp_path)) == ["backups", "data"]
 

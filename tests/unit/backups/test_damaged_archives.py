@@ -117,7 +117,7 @@ def test_a_file_twice(place: Path) -> None:
 
 def test_what_is_no_database(place: Path) -> None:
     assert "not a database" in refused(place, made((head("mizzen.db"), b"no database at all" * 1000)))
-    assert "no database" in refused(place, made((head("settings.toml"), b"a")))
+    assert "does not contain a database" in refused(place, made((head("settings.toml"), b"a")))
 
 
 def test_something_else(place: Path) -> None:

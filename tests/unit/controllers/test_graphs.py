@@ -121,7 +121,11 @@ ANSWERING = told(NESTED, conditions=[ready().wire()])
         ("flower@best", [SECOND, ALIASED, server("a")], "version 2 of 'iris' is not served"),
         ("flower", [SECOND], "nothing called 'flower' is served here"),
         ("old-flower", [FIXED, ALIASED, server("a")], ""),
-        ("old-flower:2", [FIXED, ALIASED, server("a")], "'old-flower' stands for 'iris:1', not for 'old-flower:2'"),
+        (
+            "old-flower:2",
+            [FIXED, ALIASED, server("a")],
+            "'old-flower' is a second name of 'iris:1', so 'old-flower:2' does not exist",
+        ),
         ("s", [NESTED], "'s' is not ready: node 'n0': no x"),
         ("s", [ANSWERING], ""),
         ("s:4", [ANSWERING], ""),

@@ -554,7 +554,7 @@ def test_what_is_not_to_be_had_here_is_said_and_the_rest_served() -> None:
     accepted = status_of(decide(resource, version("1"))).condition("Accepted")
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("True", "AcceptedWithWarnings")
-    assert "spec.servingPort: this engine opens no port for it" in accepted.message
+    assert "spec.servingPort: ignored: this engine opens no dedicated port" in accepted.message
     assert "spec.resources.cpu: not enforced here" in accepted.message
 
 

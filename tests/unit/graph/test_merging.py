@@ -159,7 +159,7 @@ def test_labels_have_no_mean() -> None:
         with pytest.raises(Mismatch) as caught:
             merging.mean([member("a", y=[1]), member("b/c", y=np.array(labels))])
         assert str(caught.value) == (
-            f"tensor 'y' of 'b/c' is {datatype}, which has no mean; labels are merged by method: vote"
+            f"tensor 'y' of 'b/c' is {datatype}, which has no mean; to merge labels, set method: vote"
         )
 
 

@@ -138,7 +138,10 @@ def test_bytes_that_are_no_text() -> None:
             entry("x", "FP64", [2, 1], [[1, 2]]),
             r"output 'x': data does not fit shape \[2, 1\]: its lists have \[1, 2\]",
         ),
-        (entry("x", "FP64", [2], [1, [2]]), "output 'x': data must hold numbers for FP64: lists must be nested evenly"),
+        (
+            entry("x", "FP64", [2], [1, [2]]),
+            "output 'x': data must hold numbers for FP64: lists must have the same length and depth",
+        ),
         (entry("x", "FP64", [1], ["a"]), "output 'x': data must hold numbers for FP64: expected only numbers"),
         (entry("x", "INT64", [1], [True]), "output 'x': data must hold integers for INT64: expected only integers"),
         (entry("x", "INT8", [1], [300]), "output 'x': data holds a number outside the range of INT8"),

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from mizzen.kinds.catalog import BY_NAME, KINDS, Kind
-from mizzen.kinds.schema import columns
+from mizzen.kinds.schema import column_values
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_every_column_has_words(kind: Kind) -> None:
-    found = columns.columns_of(kind)
+    found = column_values.columns_of(kind)
     assert [one.column for one in found] == list(kind.columns)
     assert all(one.about for one in found)
     assert found[0].title == kind.columns[0].title.capitalize()
 
 
 def test_types_and_words_are_those_of_the_field() -> None:
-    by_title = {one.column.title: one for one in columns.columns_of(BY_NAME["InferenceModel"])}
+    by_title = {one.column.title: one for one in column_values.columns_of(BY_NAME["InferenceModel"])}
     assert (by_title["REPLICAS"].type, by_title["REPLICAS"].about) == ("integer", "The number of ready replicas.")
     assert by_title["URL"].type == "string"
     assert (by_title["READY"].type, by_title["READY"].about) == ("string", "The condition Ready.")
@@ -42,4 +42,4 @@ def test_types_and_words_are_those_of_the_field() -> None:
     ],
 )
 def test_a_cell_holds_what_is_at_its_path(item: dict[str, Any], path: str, shown: object) -> None:
-    assert columns.cell(item, path) == shown
+    assert column_values.cell(item, path) == shown

@@ -47,7 +47,7 @@ def test_splits(split: Any) -> None:
         ({"shadow": ["b", "c", "canary"]}, [f"{SPLIT}.shadow: every child of node 'a' is a shadow, so none of them "
         "answers"]),
         ({"traffic": {"b": 50, "c": 50}, "shadow": ["c"]},
-         [f"{SPLIT}.shadow[0]: 'c' also has traffic; a shadow is not part of the 100"]),
+         [f"{SPLIT}.shadow[0]: 'c' also has traffic; a shadow has no share of the traffic"]),
     ],
 )  # fmt: skip
 def test_what_is_no_split(split: Any, faults: list[str]) -> None:

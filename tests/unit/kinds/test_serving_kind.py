@@ -167,8 +167,8 @@ def test_what_is_fine(fields: dict[str, Any]) -> None:
         "not of type FP16"),
         ({"defaultOutput": [TENSOR | {"datatype": "FP64", "data": [float("nan")]}]}, "spec.defaultOutput[0].data: nan "
         "is not of type FP64"),
-        ({"cache": None, "idempotent": False}, "spec.cache: needs spec.idempotent: cached responses do not reach the "
-        "model"),
+        ({"cache": None, "idempotent": False}, "spec.cache: requires spec.idempotent, because a "
+         "cached response skips the model"),
         ({"defaultOutput": [TENSOR], "outputs": [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.defaultOutput[0].datatype: must be FP32, the type of the output"),
         ({"inputs": 2 * [{"name": "y", "datatype": "FP32", "shape": [1]}]}, "spec.inputs[1].name: 'y' is already the name of another tensor"),
         ({"gpu": 0}, "spec.gpu: must be above 0, not 0"),
@@ -203,7 +203,7 @@ def test_what_is_wrong(fields: dict[str, Any], fault: str) -> None:
         ({"deployToLayer": "edge", "autoScale": {"maxReplicas": 3}}, "spec.autoScale: ignored: the edge runs one "
         "process"),
         ({"replicas": 20, "autoScale": {"maxReplicas": 3}}, "spec.replicas: starts with 3: autoScale allows 1 to 3"),
-        ({"autoScale": {"minReplicas": 0, "maxReplicas": 3, "standby": 2}}, "spec.autoScale.standby: 2 replicas stay "
+        ({"autoScale": {"minReplicas": 0, "maxReplicas": 3, "standby": 2}}, "spec.autoScale.standby: 2 replicas keep running "
         "while idle, which is more than minReplicas"),
         ({"frameworkType": "pytorhc"}, "spec.frameworkType: unknown framework 'pytorhc'; did you mean 'pytorch'?"),
     ],

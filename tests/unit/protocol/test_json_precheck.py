@@ -36,7 +36,7 @@ def refused(text: bytes) -> tuple[str, int]:
     return told[0], peak
 
 
-TOO_MANY = f"a request may have {json_precheck.MAX_METADATA_BYTES} in all"
+TOO_MANY = f"a request may have at most {json_precheck.MAX_METADATA_BYTES} bytes"
 
 
 @pytest.mark.parametrize(

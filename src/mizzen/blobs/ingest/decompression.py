@@ -67,7 +67,7 @@ class Expanded:
         if self.allowance is not None:
             self.allowance -= size
             if self.allowance < 0:
-                raise BadRequest("the archive's headers of one file are too large")
+                raise BadRequest("the headers of one file in the archive are too large")
         pieces = []
         while size > 0 and (piece := self._read_some(size)):
             pieces.append(piece)

@@ -75,7 +75,7 @@ class Uploads:
             if not _is(path, os.fstat(handle).st_ino):
                 raise Conflict(f"another request has just uploaded {digest}", hint="ask again which files are missing")
             if start > have:
-                raise Conflict(f"{digest} continues at byte {have}, not {start}", hint="send it from there")
+                raise Conflict(f"{digest} continues at byte {have}, not {start}", hint=f"send it from byte {have}")
             file.truncate(start)
             file.seek(start)
             try:

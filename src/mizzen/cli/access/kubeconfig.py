@@ -29,7 +29,7 @@ def kubeconfig(
     *,
     host: Annotated[
         str | None,
-        option("Name of the plane's machine where the file will be used [default: its name here].", metavar="NAME"),
+        option("Host name of the plane, as seen by users of the file [default: as seen from here].", metavar="NAME"),
     ] = None,
     connection: PlaneConnection,
     form: Annotated[DataFormat, option("Output format.", "--output", "-o")] = DataFormat.YAML,

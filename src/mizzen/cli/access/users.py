@@ -23,7 +23,7 @@ UserArgument = Annotated[str, argument("USER", "Name of the user.", completions.
 
 @user.command("add")
 def add_user(name: UserArgument, session: PlaneSession) -> None:
-    """Add a user. They need a token, and can do only what anonymous callers can until 'mizzen permit' grants more.
+    """Add a user, who then needs a token. Until 'mizzen permit' grants more, they have the rights of anonymous callers.
 
     \b
     Example:
@@ -139,7 +139,7 @@ def permit(
 
 
 def whoami(session: PlaneSession) -> None:
-    """Show who you are to the plane, and what you may do.
+    """Show your user name on the plane, and what you may do.
 
     \b
     Example:
@@ -201,10 +201,10 @@ def _resolve_kind(word: str | None) -> str | None:
     """The kind by any of its names, including audited kinds that are not resources."""
     if word is None:
         return None
-    from mizzen.kinds.schema import kind_names
+    from mizzen.kinds.schema import names_and_columns
 
     other = {kind.lower(): kind for kind in ("User", "Secret", "AuditEntry", "Plane")}
-    return other.get(word.lower()) or kind_names.find(word).name
+    return other.get(word.lower()) or names_and_columns.find(word).name
 
 
 def _describe_included(left: list[str], revoked: list[str]) -> str:

@@ -36,7 +36,7 @@ def backup(
     without_keys: Annotated[
         bool,
         option(
-            "Leave out admin-token, keys and certificates; decrypting secrets then needs the secret-key.",
+            "Leave out admin-token, keys and certificates; to decrypt secrets after a restore, add secret-key.",
             "--without-keys",
         ),
     ] = False,
@@ -85,7 +85,7 @@ def restore(
 
     The whole backup is verified first: if it is truncated or altered, nothing is written. If the original plane
     still runs, start the new one with --port 0 --inference-port 0 --tls-port 0 --grpc-port 0. If `blob_store` is set,
-    also set MIZZEN_BLOB_STORE= (none): two planes must not share one.
+    also set MIZZEN_BLOB_STORE to an empty value: two planes must not share a blob store.
 
     \b
     Example:
@@ -103,8 +103,8 @@ def restore(
     _warn_absent(manifest.absent)
     if not check and not manifest.keys:
         output.warn(
-            "the backup has no keys: before you start the plane, copy secret-key into the data dir, or no secret can "
-            "be decrypted; also copy the certificate and key that settings name, if any; the admin gets a new token"
+            "the backup has no keys: copy secret-key into the data dir before you start the plane, to decrypt secrets; "
+            "also copy the TLS certificate and key, if the settings name them; the next start creates a new admin token"
         )
     text = f"{file} is intact: {_describe(manifest)}" if check else f"restored {_describe(manifest)} to {folder}"
     hint = [] if check else [f"start it with 'mizzen up --data-dir {folder}'"]
@@ -126,7 +126,7 @@ def _backup_request(data_dir: Path | None, *, keys: bool) -> BackupRequest:
         settings = Settings.load({"data_dir": folder})
         also, also_keys = [settings.oidc_keys], [settings.tls_certificate, settings.tls_key]
     except errors.Invalid as error:  # a plane whose settings are invalid can still be backed up
-        output.warn(f"the backup does not include files that settings name; keep copies of them: {error.message}")
+        output.warn(f"files that the settings name are not in the backup; keep copies of them: {error.message}")
         also, also_keys = [], []
     return BackupRequest(
         folder,
@@ -164,8 +164,8 @@ def _report(made: BackupResult, place: Path | None, printer: Printer) -> None:
 def _warn_absent(absent: tuple[str, ...]) -> None:
     if absent:
         output.warn(
-            f"the backup lacks {len(absent)} files that objects name, because the plane did not have them: not fetched "
-            f"yet, or lost ({', '.join(absent[:3])})"
+            f"the backup lacks {len(absent)} files that objects name: the plane had not fetched them yet, or had lost "
+            f"them ({', '.join(absent[:3])})"
         )
 
 

@@ -9,7 +9,7 @@ from mizzen.cli.session import PlaneSession
 
 
 def environments(session: PlaneSession) -> None:
-    """List the Python environments on the plane's machine. They are built for versions that require packages.
+    """List the Python environments that the plane has built for versions that require packages.
 
     \b
     Example:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def plugins(printer: Printer) -> None:
     """List installed frameworks, blob stores and broken plug-ins.
 
-    The list describes the environment of this command, which is also that of a plane it starts.
+    The list covers the Python environment of this command. A plane that 'mizzen up' starts has the same one.
 
     \b
     Example:

@@ -42,7 +42,7 @@ def _check_name(name: str) -> str:
 
 User = Annotated[
     bool | None,
-    option("Use your own systemd, or the machine's [default: the machine's, if you are root].", "--user/--system"),
+    option("Use the systemd of your user, or of the system [default: system, if you are root].", "--user/--system"),
 ]
 Name = Annotated[str, option("Service name; needed for several planes.", metavar="NAME", parser=_check_name)]
 
@@ -81,7 +81,7 @@ def install(
     name: Name = "mizzen",
     run_as: Annotated[
         str | None,
-        option("User to run it as, with the machine's systemd [default: owner of the data dir].", metavar="USER"),
+        option("User that runs the service, with --system [default: owner of the data dir].", metavar="USER"),
     ] = None,
     show: Annotated[bool, option("Only print the unit.", "--print")] = False,
     start: Annotated[bool, option("Start the service now, or only enable it.", "--start/--no-start")] = True,
@@ -89,8 +89,8 @@ def install(
 ) -> None:
     """Install the plane of a data dir as a systemd service. Writes a unit, enables it and starts it.
 
-    The service takes its settings from settings.toml in the data dir. A unit of that name that Mizzen did not write is
-    left alone.
+    The service takes its settings from settings.toml in the data dir. The command never overwrites a unit that Mizzen
+    did not write.
 
     \b
     Example:
@@ -120,11 +120,11 @@ def install(
     result = {"unit": str(place.file), "started": done and start, "data_dir": str(unit.data_dir)}
     session.write_outcome(result, f"wrote {place.file}" + (" and started the service" if done and start else ""))
     if not done:
-        output.note("systemd does not manage this machine; on one where it does, run:")
+        output.note("systemd does not manage this machine; on a machine with systemd, run:")
         for command in commands:
             output.note(f"  {' '.join(place.systemctl(*command))}")
     elif place.user:
-        output.note("the service stops with your last session, unless you run: loginctl enable-linger")
+        output.note("the service stops when your last session ends, unless you run: loginctl enable-linger")
 
 
 @service.command()
@@ -178,7 +178,7 @@ def _build_unit(place: InstalledUnit, data_dir: Path | None, run_as: str | None)
     settings = Settings.load({"data_dir": data_dir})
     owner = None if place.user else _find_owner(run_as, settings.root)
     if place.user and run_as:
-        raise typer.BadParameter("--run-as needs --system: a service of your own systemd runs as you")
+        raise typer.BadParameter("--run-as needs --system: with --user, the service runs as you")
     # -P: do not import modules from the working directory.
     command = (sys.executable, "-P", "-m", "mizzen.cli.main")
     return UnitFile(command, settings.root, owner, settings.stop_timeout)

@@ -79,7 +79,7 @@ def state(
     *,
     session: Session,
 ) -> None:
-    """Show what the bandits of a graph have learned. For each node, show how well each version does.
+    """Show what the bandits of a graph have learned, and how well each version does at each node.
 
     \b
     Example:

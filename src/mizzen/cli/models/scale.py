@@ -28,11 +28,9 @@ def scale(
         str, argument("REPLICAS|MIN-MAX", "Number of replicas, 0 for none; or a range such as 0-3, to scale with load.")
     ],
     target: Annotated[int | None, option("With a range: requests in flight per replica.", min=1)] = None,
-    quiet: Annotated[
-        float | None, option("With a range: seconds until replicas that are not needed stop.", min=1)
-    ] = None,
-    standby: Annotated[int | None, option("With a range: replicas beyond those needed.", min=0)] = None,
-    fixed: Annotated[bool, option("Remove the range; keep this number at any load.", "--fixed")] = False,
+    quiet: Annotated[float | None, option("With a range: seconds after which unneeded replicas stop.", min=1)] = None,
+    standby: Annotated[int | None, option("With a range: spare replicas to keep ready.", min=0)] = None,
+    fixed: Annotated[bool, option("Turn off scaling with load; keep this number.", "--fixed")] = False,
     wait: Annotated[bool, option("Wait until exactly that many are ready.", "--wait/--no-wait")] = True,
     timeout: Annotated[float, option("Seconds to wait.", min=0.1)] = 120.0,
     session: Session,

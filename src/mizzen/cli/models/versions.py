@@ -118,7 +118,7 @@ def describe_version(model_name: ModelArgument, number: VersionArgument, session
 
     described, resource = session.call(work)
     halves = " and ".join(half for half in ("code", "data") if described["changed"][half])
-    changed = f"Since the version before: {halves or 'no file'} changed"
+    changed = f"Since the previous version: {halves or 'no file'} changed"
     session.write_lines(described, (*describe_lines(resource, []), changed))
 
 

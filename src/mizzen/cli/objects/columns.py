@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mizzen.cli import output
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import KindNames
+    from mizzen.kinds.schema.names_and_columns import KindNames
 
 
 @dataclass(frozen=True, slots=True)

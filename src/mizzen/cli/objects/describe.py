@@ -12,7 +12,7 @@ from mizzen.cli.object_arguments import ModelOrKindArgument, NameArgument
 from mizzen.cli.session import Session
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import KindNames
+    from mizzen.kinds.schema.names_and_columns import KindNames
     from mizzen.sdk.client import AsyncPlane
 
 _MAX_CHANGES: Final = 5

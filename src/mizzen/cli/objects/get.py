@@ -23,7 +23,7 @@ from mizzen.cli.plane import log_tail
 from mizzen.cli.session import PlaneConnection, Session
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import KindNames
+    from mizzen.kinds.schema.names_and_columns import KindNames
     from mizzen.sdk.client import AsyncPlane
 
 _PROCESS = re.compile(r"plane|supervisor|gateway(-\d+)?")
@@ -193,7 +193,7 @@ def _require_data_dir(name: str, data_dir: Path | None) -> None:
     url = os.environ.get("MIZZEN_URL")
     if url and data_dir is None:
         raise errors.BadRequest(
-            f"the log of '{name}' is a file in the plane's data dir, but MIZZEN_URL={url} is an address",
+            f"the log of '{name}' can only be read from the plane's data dir, not over MIZZEN_URL={url}",
             hint=f"run 'mizzen logs {name} --data-dir DIR' on the plane's machine",
         )
 

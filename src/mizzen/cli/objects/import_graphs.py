@@ -35,7 +35,7 @@ def import_(
     if not found.manifests:
         raise errors.Invalid(
             "nothing was converted to an MLGraph",
-            hint="only InferenceGraph and SeldonDeployment are; see the notes above",
+            hint="only InferenceGraphs and SeldonDeployments can be converted; see the notes above",
         )
     if form is DataFormat.JSON:
         output.write_data(join_objects(found.manifests), output.Format.JSON)

@@ -11,7 +11,7 @@ from mizzen.cli.objects.columns import Columns
 from mizzen.cli.output import ListFormat
 
 if TYPE_CHECKING:
-    from mizzen.kinds.schema.kind_names import KindNames
+    from mizzen.kinds.schema.names_and_columns import KindNames
     from mizzen.sdk.client import AsyncPlane
 
 

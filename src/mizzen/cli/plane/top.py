@@ -56,7 +56,7 @@ _FIELDS: Final = {
 
 
 def top(
-    once: Annotated[bool, option("Print one table and exit, as when stdout is not a terminal.", "--once")] = False,
+    once: Annotated[bool, option("Print one table and exit [default if stdout is not a terminal].", "--once")] = False,
     sort: Annotated[Sort, option("Sort by name, or by a number, largest first.")] = Sort.NAME,
     *,
     session: Session,

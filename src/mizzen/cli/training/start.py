@@ -155,8 +155,8 @@ async def _serve_checkpoint(plane: AsyncPlane, steps: TrainingSteps) -> dict[str
     ]
     if others:
         output.note(
-            f"version {job.version} is also served by {', '.join(others)}, possibly from another checkpoint: "
-            f"'mizzen delete inferencemodel {' '.join(others)}' sends all calls to {server}"
+            f"{', '.join(others)} also serves version {job.version}, possibly from another checkpoint; to send all "
+            f"calls to {server}: 'mizzen delete inferencemodel {' '.join(others)}'"
         )
     return {"server": server, "url": steps.deployment.url}
 

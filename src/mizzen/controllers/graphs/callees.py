@@ -126,7 +126,7 @@ def _explain_alias(reference: ModelReference, first: str, namespace: str, called
             ModelReference(target.name, reference.version, reference.alias), namespace, called_objects
         )
     if reference.alias or reference.version not in ("", target.version):
-        return f"'{reference.name}' stands for '{target}', not for '{reference}'"
+        return f"'{reference.name}' is a second name of '{target}', so '{reference}' does not exist"
     return _explain_version(target.name, target.version, called_objects)
 
 

@@ -199,7 +199,7 @@ class CachedQueue:
         if self._asleep:
             self._queue.request_replica(now)
             phase = f": {server.phase}" if server.phase else ""
-            text = f"{who} has no ready replica{phase}, and too many wait for it already"
+            text = f"{who} has no ready replica{phase}, and too many requests already wait for one"
             call.finish(UNAVAILABLE, text.encode(), now, math.ceil(FIRST_START_SECONDS), lacking=NOT_READY)
         else:
             call.finish(UNAVAILABLE, f"the queue of {who} is full".encode(), now)

@@ -51,7 +51,7 @@ def check(decisions: Iterable[RecordedDecision], graph: table_types.CompiledGrap
         if arm not in arms:
             raise ValueError(f"'{name}' does not route to '{arm}'{_suggest(arm, arms)}")
         if node.route.policy is not None and node.route.policy.name == "exp3" and not likely:
-            raise ValueError(f"'{name}={arm}' lacks the probability that the answer shows, as in @0.5")
+            raise ValueError(f"'{name}={arm}' lacks its probability; copy it from the answer, such as {name}={arm}@0.5")
 
 
 def find_contradiction(

@@ -36,7 +36,7 @@ async def convert_inputs(
             datas.append(done.value)
             size += datas[-1].nbytes
         except TooLarge as error:
-            raise TooLarge(f"inputs[{place}].contents: the inputs exceed {max_bytes} bytes with it") from error
+            raise TooLarge(f"inputs[{place}].contents: the inputs exceed {max_bytes} bytes in total") from error
     return datas
 
 

@@ -215,7 +215,7 @@ class App:
         if body is None:
             return None
         if self._feedback is None:
-            raise Unavailable("this gateway takes no feedback")
+            raise Unavailable("this gateway does not accept feedback")
         return await _unless_disconnected(request.receive, self._feedback.answer(endpoint, body))
 
     async def _infer(self, request: AsgiRequest, path: RequestPath) -> Answer | None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from mizzen.gateway.queueing import load_shedding
-from mizzen.gateway.queueing.batch_sizing import DEADLINE_SHARE, next_batch_limit
+from mizzen.gateway.queueing import batch_sizing, load_shedding
+from mizzen.gateway.queueing.batch_sizing import next_batch_limit
 from mizzen.gateway.queueing.call import Call
 from mizzen.gateway.queueing.deadline_lane import DeadlineLane
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES, LaneScheduler
@@ -145,14 +145,9 @@ class Backlog:
             self.refresh_fast_admit()
 
     def limit_batches(self, server: Server) -> None:
-        automatic = server.batch_auto and server.timeout_ms is not None
-        started = self._budget > 0
+        self.batch_limit = batch_sizing.first_batch_limit(server, self.batch_limit, adapted=self._budget > 0)
         self._max_batch_size = server.batch_size
-        self._budget = DEADLINE_SHARE * (server.timeout_ms or 0) / 1000 if automatic else 0.0
-        if not automatic:
-            self.batch_limit = server.batch_size
-        else:
-            self.batch_limit = min(self.batch_limit, server.batch_size) if started else 1
+        self._budget = batch_sizing.time_budget(server)
         self.refresh_fast_admit()
 
     def refresh_fast_admit(self) -> None:

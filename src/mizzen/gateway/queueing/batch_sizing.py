@@ -1,8 +1,13 @@
-"""How long recent batches took, and the size of the next batch that follows from it. Callers pass all times in."""
+"""The maximum size of the next batch: fixed by the server's spec, or adapted to how long recent batches took.
+
+`Backlog.take` takes a batch of at most that size; `DeadlineLane.take` picks its calls. Callers pass all times in.
+"""
 
 from __future__ import annotations
 
 from collections import deque
+
+from mizzen.graph.table_types import Server
 
 MIN_SAMPLES = 8
 """Batches that must be measured before `known` is true."""
@@ -38,6 +43,19 @@ class ServiceTimes:
     def quickest(self) -> float:
         """0 until enough batches were measured."""
         return min(self._recent) if self.known else 0.0
+
+
+def time_budget(server: Server) -> float:
+    """Seconds that a batch may spend in the model; 0 if the batch limit is fixed."""
+    automatic = server.batch_auto and server.timeout_ms is not None
+    return DEADLINE_SHARE * (server.timeout_ms or 0) / 1000 if automatic else 0.0
+
+
+def first_batch_limit(server: Server, limit: int, *, adapted: bool) -> int:
+    """The limit after a change of the server: fixed, or adapted from now on. `adapted`: `limit` already was."""
+    if not time_budget(server):
+        return server.batch_size
+    return min(limit, server.batch_size) if adapted else 1
 
 
 def next_batch_limit(room: int, most: int, items: int, seconds: float, budget: float) -> int:

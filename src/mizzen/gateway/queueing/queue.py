@@ -400,7 +400,7 @@ class Queue:
             waiting.drop_dead()
         if full and (waiting.is_full(call) or self._activator.is_full(len(waiting) + 1, waiting.bytes + call.size)):
             self.shed += 1
-            self._reject_held(call, now, "and too many wait for it already", NOT_READY)
+            self._reject_held(call, now, "and too many requests already wait for one", NOT_READY)
             return False
         return True
 

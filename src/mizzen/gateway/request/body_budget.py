@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-OVER_BUDGET = "too much is being sent to this gateway at once"
+OVER_BUDGET = "this gateway is receiving too much data at once; retry later"
 SMALL_PIECE, MAX_SMALL_PIECES = 4 << 10, 16
 """Pieces below this size are merged, once a body has this many pieces."""
 

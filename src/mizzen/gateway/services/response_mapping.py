@@ -72,7 +72,7 @@ def _error_outcome(answer: HttpResponse, who: str) -> CallOutcome:
 def _success_outcome(answer: HttpResponse, request: TensorRequest, protocol: ServiceProtocol) -> CallOutcome:
     coding = answer.headers.get(b"content-encoding", b"identity").lower()
     if coding != b"identity":
-        raise ValueError(f"with a body packed as {v2.shorten(coding.decode('latin-1'))}, which was not requested")
+        raise ValueError(f"with the encoding {v2.shorten(coding.decode('latin-1'))}, which was not requested")
     decoded = protocol.read(request, answer) if answer.body.strip() else DecodedResponse([])
     header = answer.headers.get(ROUTE)
     from_header = None if header is None else _route(header.decode("latin-1"))

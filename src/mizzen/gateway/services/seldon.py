@@ -96,7 +96,7 @@ def _parse_tensor(tensor: Any) -> v2.Entry:
         raise ValueError("its data.tensor has an invalid shape")
     name, datatype, flat, encoding, data = output_of("", values)
     if len(flat) != 1 or prod(shape) != len(values):
-        raise ValueError(f"its data.tensor has {len(values)} values, where shape {shape} says {prod(shape)}")
+        raise ValueError(f"its data.tensor has {len(values)} values; shape {shape} needs {prod(shape)}")
     return name, datatype, shape, encoding, data
 
 

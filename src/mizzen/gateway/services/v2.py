@@ -98,7 +98,7 @@ def _parse_output(tensor: binary.OpenTensor, behind: memoryview, at: int) -> tup
         return (name, datatype, shape, framing.JSON, memoryview(tensor.data)), at
     left = len(behind) - at
     if type(size) is not int or not 0 <= size <= left:
-        raise ValueError(f"output '{v2.shorten(name)}' says {v2.shorten(str(size))} bytes, of which {left} came")
+        raise ValueError(f"output '{v2.shorten(name)}' announces {v2.shorten(str(size))} bytes; {left} arrived")
     data = behind[at : at + size]
     try:
         plain_elements.unpack(datatype, shape, data)

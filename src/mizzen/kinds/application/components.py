@@ -96,5 +96,5 @@ class Component(TypedPart):
             yield Fault(f"{at}.module", f"only components that Terraform creates have a module: {made}")
         if "deletion_policy" in self.model_fields_set and self.family in ("training", "serving"):
             yield Fault(
-                f"{at}.deletionPolicy", "only infrastructure has one; this component is deleted with the application"
+                f"{at}.deletionPolicy", "applies only to infrastructure; this component is deleted with the application"
             )

@@ -77,7 +77,7 @@ class Predictor(Part):
                 "required" if self.graph is None else "not possible together with graph; set only one",
             )
         if self.shadow and self.traffic_percentage is not None:
-            yield Fault(f"{at}.trafficPercentage", f"'{self.name}' is a shadow, which is not part of the {WHOLE}")
+            yield Fault(f"{at}.trafficPercentage", f"'{self.name}' is a shadow, which has no share of the traffic")
         yield from gpu_warning(self.gpu, f"{at}.gpu", context)
 
 

@@ -51,7 +51,7 @@ class Split(Part):
         yield from uniqueness.word_faults(self.shadow, f"{at}.shadow")
         for index, name in enumerate(self.shadow):
             if name in traffic:
-                yield Fault(f"{at}.shadow[{index}]", f"'{name}' also has traffic; a shadow is not part of the {WHOLE}")
+                yield Fault(f"{at}.shadow[{index}]", f"'{name}' also has traffic; a shadow has no share of the traffic")
 
 
 class Ucb1(Part):

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, TypeAlias
 
 from mizzen.errors import Fault
-from mizzen.kinds.schema.kind_names import CLOSE
+from mizzen.kinds.schema.names_and_columns import CLOSE
 
 MOST = 100
 """The most faults that are reported of one kind: unknown fields, wrong types, and those of one check. Each search for a

@@ -101,7 +101,7 @@ class TorchModel(PlainModel):
 
     def _make_tensor(self, name: str, array: Array) -> Any:
         if array.dtype == object:
-            raise BadInput(f"input '{name}' holds texts, which PyTorch has no tensors for")
+            raise BadInput(f"input '{name}' holds texts; PyTorch has no tensors of texts")
         tensor = torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
         undeclared = not self.inputs and self.floats is not None and tensor.is_floating_point()
         return tensor.to(self.floats) if undeclared else tensor

@@ -37,7 +37,7 @@ class MonitorCalls(Calls):
                     seen = await self.monitor(model)
         except TimeoutError:
             raise errors.DeadlineExceeded(
-                f"the monitor of {model} does not answer after {timeout:g} s",
+                f"the monitor of {model} did not answer within {timeout:g} s",
                 hint=f"'mizzen monitor show {model}' shows the reason",
             ) from None
         return seen

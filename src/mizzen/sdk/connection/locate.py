@@ -109,7 +109,7 @@ def urls(info: Mapping[str, Any]) -> tuple[str, str]:
         return _format_url(listeners["control"]), secured or _format_url(listeners["inference"])
     except (KeyError, TypeError) as error:
         raise errors.Unavailable(
-            "a supervisor is running, but its notes about the plane are damaged",
+            "a supervisor is running, but its record of the plane is damaged",
             hint="run 'mizzen down', then 'mizzen up'",
         ) from error
 

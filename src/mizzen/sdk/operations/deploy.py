@@ -186,7 +186,7 @@ async def wait_gone(
                     return
                 await asyncio.sleep(_PAUSE)
     except TimeoutError:
-        raise errors.DeadlineExceeded(f"not gone after {seconds:g} s: {', '.join(sorted(left))}") from None
+        raise errors.DeadlineExceeded(f"not deleted within {seconds:g} s: {', '.join(sorted(left))}") from None
 
 
 async def _exists(plane: ModelCalls, kind: str, name: str, namespace: str | None) -> bool:

@@ -1,12 +1,10 @@
-"""Guards of creations and deletions around a model: conditions that must hold at the moment of the write.
+"""Guards of creations, promotions and aliases around a model: conditions that must hold at the moment of the write.
 
 The store calls a guard within the write itself. A creation checks that the model is not being deleted, and a deletion
-checks that nothing uses the model: of two concurrent writes, the second sees the first.
+checks that nothing uses the model (`deletion/guards.py`): of two concurrent writes, the second sees the first.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from mizzen.errors import AlreadyExists, Conflict, Fault, Invalid, NotFound
 from mizzen.kinds import catalog
@@ -88,7 +86,7 @@ def require_not_deleting(server: Resource) -> Guard:
 
     Raises AlreadyExists for the name of a graph. It may have the name of a model: once ready, it answers to that name.
     """
-    model = _model_of(server)
+    model = model_ref(server)
 
     def guard(now: Present) -> None:
         _refuse_taken(now, Ref("MLGraph", server.meta.name, server.meta.namespace))
@@ -162,49 +160,12 @@ def require_aliasable(model: Ref, alias: str, version: str, *, force: bool = Fal
     return guard
 
 
-def require_removable(model: Ref) -> Guard:
-    """For deleting a model."""
-
-    def guard(now: Present) -> None:
-        members = model_family.gather_related(now, model)
-        faults = [*_blocking_faults(members), *_second_name_faults(members.second_names)]
-        hint = "a cascade removes these first: --cascade, cascade=True in Python, ?cascade=true over HTTP"
-        if members.second_names:
-            hint = "delete the second names first, or point them elsewhere; a cascade leaves them alone"
-        _refuse_in_use(model, faults, hint)
-
-    return guard
-
-
-def require_no_second_names(model: Ref) -> Guard:
-    """For deleting a model with everything that it owns. It does not own its second names."""
-
-    def guard(now: Present) -> None:
-        faults = [*_second_name_faults(model_family.list_second_names(now, model))]
-        _refuse_in_use(model, faults, "delete these names first, or point them elsewhere; a cascade leaves them alone")
-
-    return guard
-
-
-def require_unused_version(version: Resource) -> Guard:
-    """For deleting a version."""
-    ref, number = _model_of(version), version_of(version)
-
-    def guard(now: Present) -> None:
-        model = find(now, ref)
-        if model is None:
-            return
-        current = model_family.current_of(model) == number
-        hint = (
-            "make another version current, and delete or change the rest" if current else "delete or change these first"
-        )
-        _refuse_in_use(version.ref, [*_version_users(now, model, number)], hint)
-
-    return guard
-
-
 def version_ref(model: Ref, version: str) -> Ref:
     return Ref("ModelVersion", version_object_name(model.name, version), model.namespace)
+
+
+def model_ref(resource: Resource) -> Ref:
+    return Ref("Model", str(resource.spec.get("modelName")), resource.meta.namespace)
 
 
 def _guard_model(new: Resource) -> Guard:
@@ -253,41 +214,6 @@ def _guard_model_member(new: Resource) -> Guard:
     return guard
 
 
-def _blocking_faults(members: model_family.ModelObjects) -> Iterable[Fault]:
-    yield from (Fault(str(item.ref), f"serves version {version_of(item)}") for item in members.servers)
-    yield from (_training_fault(item) for item in members.jobs if not model_family.has_ended(item))
-    yield from (Fault(str(item.ref), "monitors it") for item in members.monitors)
-    yield from (Fault(str(item.ref), "rolls it out") for item in members.rollouts)
-
-
-def _version_users(now: Present, model: Resource, number: str) -> Iterable[Fault]:
-    """Yields a fault for each object that must be changed or removed before the version can be."""
-    if model_family.current_of(model) == number:
-        yield Fault(str(model.ref), f"version {number} is its current version")
-    here = model_family.where_model(model.ref)
-    for server in now.list("InferenceModel", here):
-        if model_family.serves(server, number):
-            yield Fault(str(server.ref), f"serves version {version_of(server)}")
-    for job in now.list("TrainingJob", here):
-        if version_of(job) == number and not model_family.has_ended(job):
-            yield _training_fault(job)
-    yield from (Fault(str(item.ref), "rolls it out") for item in model_family.list_rollouts(now, model.ref))
-    wanted, answering = model_family.aliases_of(model), model_family.serving_aliases_of(model)
-    for alias in sorted({*wanted, *answering}):
-        if number in (wanted.get(alias), answering.get(alias)):
-            yield Fault(f"{model.ref}@{alias}", f"alias '{alias}' names version {number}")
-    names = model_family.list_second_names(now, model.ref)
-    yield from _second_name_faults(item for item in names if model_family.first_version_of(item) == number)
-
-
-def _training_fault(job: Resource) -> Fault:
-    return Fault(str(job.ref), f"trains version {version_of(job)}")
-
-
-def _second_name_faults(models: Iterable[Resource]) -> Iterable[Fault]:
-    return (Fault(str(item.ref), f"is a second name of '{model_family.first_name_of(item)}'") for item in models)
-
-
 def _refuse_taken(now: Present, owner: Ref) -> None:
     """For a server that would answer to the name of this object."""
     if find(now, owner) is not None:
@@ -302,18 +228,8 @@ def _refuse_deleting(now: Present, ref: Ref) -> None:
         model_family.refuse_deleting(found)
 
 
-def _refuse_in_use(ref: Ref, faults: Iterable[Fault], hint: str) -> None:
-    faults = tuple(faults)
-    if faults:
-        raise Conflict(f"{ref} is in use: " + "; ".join(map(str, faults)), hint=hint, faults=faults)
-
-
 def find(now: Present, ref: Ref) -> Resource | None:
     try:
         return now.get(ref)
     except NotFound:
         return None
-
-
-def _model_of(resource: Resource) -> Ref:
-    return Ref("Model", str(resource.spec.get("modelName")), resource.meta.namespace)

@@ -21,8 +21,9 @@ from dataclasses import dataclass, field, replace
 from mizzen.access.policy import Actor
 from mizzen.errors import Conflict, Expired, MizzenError, NotFound
 from mizzen.kinds.schema.resource import Ref, Resource
-from mizzen.server.admission import create_guards, model_family
+from mizzen.server.admission import model_family
 from mizzen.server.admission.model_family import ModelObjects
+from mizzen.server.deletion import guards
 from mizzen.server.http.context import ServerContext
 from mizzen.server.http.streaming import aclose_on_exit
 from mizzen.stores.all_pages import each
@@ -65,7 +66,7 @@ async def remove_object(
     if ref.kind == "ModelVersion":
         version = await store.get(ref)
         return await store.delete(
-            ref, actor.name, uid=uid or version.meta.uid, guard=create_guards.require_unused_version(version)
+            ref, actor.name, uid=uid or version.meta.uid, guard=guards.require_unused_version(version)
         )
     return await store.delete(ref, actor.name, uid=uid)
 
@@ -216,7 +217,7 @@ def _is_marked(model: Resource) -> bool:
 
 
 async def _remove_model(store: Store, ref: Ref, actor: Actor, uid: str | None, *, cascade: bool) -> Resource | None:
-    guard = create_guards.require_no_second_names(ref) if cascade else create_guards.require_removable(ref)
+    guard = guards.require_no_second_names(ref) if cascade else guards.require_removable(ref)
     model = await store.get(ref)
     if not model.deleting:
         async with store.snapshot() as moment:

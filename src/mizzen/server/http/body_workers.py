@@ -29,7 +29,7 @@ class BodyWorkers:
         """Returns the result of `work`. Raises Unavailable if too much work of this caller is waiting."""
         if self._waiting[actor] >= MAX_PER_ACTOR:
             raise Unavailable(
-                f"{MAX_PER_ACTOR} large bodies of yours are already being parsed", hint="send them one after the other"
+                f"the plane is already parsing {MAX_PER_ACTOR} large requests of this user", hint="send one at a time"
             )
         self._waiting[actor] += 1
         done = self._thread.submit(work)

@@ -26,8 +26,8 @@ JSON_TYPES = frozenset({"", "application/json"})
 YAML_TYPES = frozenset({"application/yaml", "application/x-yaml", "text/yaml"})
 
 _TOO_LARGE = (
-    "send less at once, or send JSON, which has a higher limit than YAML; send the files of a version to"
-    " POST /model/<name>/version as an archive"
+    "send less at once, or send JSON, which has a higher limit than YAML; for the files of a version, send an archive"
+    " to POST /model/<name>/version"
 )
 
 

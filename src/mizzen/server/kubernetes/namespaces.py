@@ -110,7 +110,7 @@ async def delete(request: Request) -> Response:
     actor = authorization.require(request, "admin", targets.namespace(name))
     options = await DeleteOptions.of(request)
     if name == DEFAULT_NAMESPACE:
-        raise Forbidden(f"namespace {name} cannot be deleted: it holds all objects that name no namespace")
+        raise Forbidden(f"namespace {name} cannot be deleted: objects without a namespace belong to it")
     store = context_of(request).store
     found = await store.get(namespaced_store.ref_of(name))
     options.refuse_other(found)

@@ -11,9 +11,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from mizzen.kinds.schema.resource import API_VERSION, Resource
-from mizzen.server.admission import create_guards, decode
+from mizzen.server.admission import decode
 from mizzen.server.auth import authorization, targets
-from mizzen.server.deletion import cascade
+from mizzen.server.deletion import cascade, guards
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.resources import representation, request_path, scale, status, workload_logs, write
@@ -108,7 +108,7 @@ async def _delete(request: Request, resource: Resource, options: DeleteOptions) 
 def _delete_guard(resource: Resource) -> Guard | None:
     match resource.kind:
         case "Model":
-            return create_guards.require_removable(resource.ref)
+            return guards.require_removable(resource.ref)
         case "ModelVersion":
-            return create_guards.require_unused_version(resource)
+            return guards.require_unused_version(resource)
     return None

@@ -1,7 +1,7 @@
 """Objects as `meta.k8s.io/v1` Tables, which kubectl prints: the server chooses the columns. Pure.
 
-The columns of `kinds/schema/kind_names.py` stand between NAME and AGE. The wide ones and the last writer follow, for
-`-o wide`. Objects are in wire form, so that Kubernetes' own kinds can be shown as well.
+The columns of `kinds/schema/names_and_columns.py` stand between NAME and AGE. The wide ones and the last writer follow,
+for `-o wide`. Objects are in wire form, so that Kubernetes' own kinds can be shown as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from mizzen.kinds.catalog import Kind
-from mizzen.kinds.schema import columns
+from mizzen.kinds.schema import column_values
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION
 from mizzen.server.resources import durations
 
@@ -99,7 +99,7 @@ def layout_of(kind: Kind, include: Include = "Metadata") -> TableLayout:
     own = CORE.get(kind.name)
     if own is not None:
         return TableLayout(own, include)
-    definitions = [_definition(column) for column in columns.columns_of(kind)]
+    definitions = [_definition(column) for column in column_values.columns_of(kind)]
     wide = [definition for definition in definitions if definition.wide]
     return TableLayout((NAME, *(one for one in definitions if not one.wide), AGE, *wide, WRITER), include)
 
@@ -108,13 +108,13 @@ def _partial(item: Wire) -> dict[str, Any]:
     return {"kind": "PartialObjectMetadata", "apiVersion": META, "metadata": item["metadata"]}
 
 
-def _definition(column: columns.ColumnSchema) -> TableColumn:
+def _definition(column: column_values.ColumnSchema) -> TableColumn:
     path, wide = column.column.path, column.column.wide
     return TableColumn(column.title, _path(path), column.about, column.type, wide=wide)
 
 
 def _path(path: str) -> Callable[[Wire, datetime], Cell]:
-    return lambda item, _: columns.cell(item, path)
+    return lambda item, _: column_values.cell(item, path)
 
 
 def _since(*paths: str) -> Callable[[Wire, datetime], Cell]:
@@ -123,7 +123,7 @@ def _since(*paths: str) -> Callable[[Wire, datetime], Cell]:
 
 
 def _text(item: Wire, path: str) -> str:
-    found = columns.cell(item, path)
+    found = column_values.cell(item, path)
     return found if isinstance(found, str) else ""
 
 

@@ -50,7 +50,7 @@ PATCHES = (MERGE, JSON, APPLY)
 CLIENT_SIDE = "kubectl-client-side-apply"
 """kubectl's client-side apply, which omits nulls of the file."""
 EMPTY_WARNING = Warn(
-    "spec", "empty fields are read as in the last applied file, nulls included; to change one, leave it out"
+    "spec", "empty fields are read as the last applied file has them, with nulls; to reset one, omit it"
 )
 """For all other clients, which may have meant the empty field."""
 OWNERS_WARNING = Warn("metadata.ownerReferences", "ignored: only controllers create objects with owners")

@@ -159,8 +159,8 @@ _WRITABLE = ("labels", "annotations", "owners", "finalizers", "managed")
 def _check_kind(kind: str) -> None:
     if kind == revisions.KIND:
         raise Forbidden(
-            "a Revision cannot be written: the store records the changes of other objects in it",
-            hint="change the object itself; mizzen rollback writes an earlier state as a new one",
+            "Revisions are read-only: the store writes one whenever another object changes",
+            hint="change the object itself, or restore an earlier state with 'mizzen rollback'",
         )
 
 

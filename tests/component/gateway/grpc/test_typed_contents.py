@@ -37,7 +37,7 @@ def request_of(*names: str, rows: int = ROWS) -> Any:
 def test_they_may_come_to_no_more_than_a_message_may_have(both: Gateway, call: Caller) -> None:
     code, words = call.refusal(lambda: call.infer(request_of("x", "y")))
     assert (code, words) == (
-        "INVALID_ARGUMENT", f"inputs[1].contents: the inputs exceed {LIMITS.max_body_bytes} bytes with it",
+        "INVALID_ARGUMENT", f"inputs[1].contents: the inputs exceed {LIMITS.max_body_bytes} bytes in total",
     )  # fmt: skip
     assert outputs_of(call.infer(request_of("x", "y", rows=ROWS // 2)))["sum"].sum() == ROWS // 2 * 2
 

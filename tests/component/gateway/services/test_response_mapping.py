@@ -44,7 +44,7 @@ BODY = good().data.partition(b"\r\n\r\n")[2]
         (
             http(b"\x1f\x8b", "200 OK", "Content-Encoding: gzip"),
             502,
-            "'scorer' answered 200, but with a body packed as gzip, which was not requested",
+            "'scorer' answered 200, but with the encoding gzip, which was not requested",
         ),
     ],
 )

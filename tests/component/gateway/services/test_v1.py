@@ -98,7 +98,7 @@ async def test_what_cannot_be_put_in_v1_is_the_fault_of_who_gave_it(world: World
         ({}, "neither predictions nor outputs"),
         ({"error": "no such model"}, "its body is an error: no such model"),
         ({"predictions": 1}, "its predictions are not a list"),
-        ({"predictions": [[1], [1, 2]]}, "output 'predictions': lists must be nested evenly"),
+        ({"predictions": [[1], [1, 2]]}, "output 'predictions': lists must have the same length and depth"),
         ({"predictions": [1, "a"]}, "only numbers, only booleans or only strings"),
         ({"predictions": [None]}, "only numbers, only booleans or only strings"),
         ({"predictions": [2**70]}, "outside the range of INT64"),

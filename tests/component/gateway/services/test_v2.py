@@ -178,7 +178,7 @@ def tensor(**more: Any) -> dict[str, Any]:
         ({"error": "out of memory"}, "its body is an error: out of memory"),
         (b'{"outputs":[{"name":"y","datatype":"FP64","shape":[1],"data":[NaN]}]}', "the body is not JSON"),
         (b'{"outputs":' + b"[" * 5000, "in its body, outputs[0]"),
-        (tensor(parameters={"binary_data_size": 16}), "says 16 bytes, of which 0 came"),
+        (tensor(parameters={"binary_data_size": 16}), "announces 16 bytes; 0 arrived"),
     ],
 )
 @played
@@ -199,7 +199,7 @@ async def test_what_is_no_answer_is_said_to_be_none(world: World, body: Any, wor
         ("999", b"", "not a length within"),
         ("x", b"", "not a length within"),
         (None, b"12345678more", "4 bytes more than its outputs announce"),
-        (None, b"1234", "says 8 bytes, of which 4 came"),
+        (None, b"1234", "announces 8 bytes; 4 arrived"),
     ],
 )
 @played

@@ -22,7 +22,7 @@ def test_work_apart_is_bounded_for_each_and_does_not_use_the_common_threads() ->
         apart, release = BodyWorkers(), threading.Event()
         slow = [asyncio.ensure_future(apart.run("ana", lambda: release.wait(60))) for _ in range(MAX_PER_ACTOR)]
         await asyncio.sleep(0)
-        with pytest.raises(Unavailable, match="large bodies of yours"):
+        with pytest.raises(Unavailable, match="large requests of this user"):
             await apart.run("ana", lambda: True)
         slow[-1].cancel()  # leaving makes no room by itself ...
         await asyncio.sleep(0)
@@ -75,7 +75,7 @@ def test_what_a_patch_makes_much_of_is_made_beside_the_rest(busy: httpx2.Client,
 
     steps = "application/json-patch+json"
     grows = patch(steps, [{"op": "copy", "from": "/metadata/name", "path": "/metadata/name"}])
-    assert (grows.status_code, "large bodies of yours" in grows.text) == (503, True), grows.text
+    assert (grows.status_code, "large requests of this user" in grows.text) == (503, True), grows.text
     assert patch(steps, [{"op": "test", "path": "/kind", "value": "none"}]).status_code == 422
     assert patch("application/merge-patch+json", {"metadata": {}}).status_code == 200
 

@@ -136,7 +136,7 @@ def test_nobody_is_told_of_what_they_may_not_read(tmp_path: Path, golden: Golden
         plane.client().post("/model", json={"name": "iris"})
         plane.permit("one", "read", subjects=["ann"], model="iriss")
         ann = plane.client(plane.user("ann"))
-        nothing = ("Model/iriss does not exist", "'mizzen get models' lists what there is")
+        nothing = ("Model/iriss does not exist", "'mizzen get models' lists those that exist")
         assert missing(ann, "/model/iriss") == nothing
         assert missing(ann, f"{HERE}/models/iriss") == nothing
         golden.check(missing(plane.client(), "/model/iriss")[1])

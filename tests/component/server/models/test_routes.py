@@ -43,7 +43,7 @@ def test_what_is_not_there_is_answered_with_where_to_look(admin: httpx2.Client, 
         assert answer.status_code == 404
         return str(answer.json()["details"]["hint"])
 
-    assert hint("/model/none") == hint("/model/none/history") == "'mizzen get models' lists what there is"
+    assert hint("/model/none") == hint("/model/none/history") == "'mizzen get models' lists those that exist"
     golden.check(hint("/model/none?namespace=team"))
     admin.post("/model", json={"name": "iris"})
     golden.check(hint("/model/iris/version/9"))

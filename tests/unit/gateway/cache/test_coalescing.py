@@ -68,7 +68,7 @@ def test_who_follows_another_is_held_within_the_same_bounds() -> None:
     held = [world.request(), world.request(), world.request(1)]
     away = [world.request(), world.request(1), world.request(2)]
     assert [call.code for call in held + away] == [0, 0, 0] + [UNAVAILABLE] * 3
-    assert b"one is starting, and too many wait for it already" in away[0].ends[0][1]
+    assert b"one is starting, and too many requests already wait for one" in away[0].ends[0][1]
     assert away[0].retry == FIRST_START_SECONDS
     assert (world.queue.shed, world.cache.followers, world.queue.waiting) == (3, 1, 2)
     told = queue_counts(world.queue).cache

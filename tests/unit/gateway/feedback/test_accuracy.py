@@ -91,7 +91,7 @@ def test_of_several_outputs_all_that_are_named_count(kept: Any) -> None:
         ([True], 1, "expected booleans"),
         (["1"], 1, "expected strings"),
         ([1, 2], [1, "a"], "only numbers, only booleans or only strings"),
-        ([1, 2], [[1], 2], "nested evenly"),
+        ([1, 2], [[1], 2], "same length and depth"),
         ([1], {"predikt": 1}, "'predikt' is not an output of the answer; did you mean 'predict'"),
         ([1], {"other": 1}, "there are predict"),
         ([1], {}, "at least one output"),

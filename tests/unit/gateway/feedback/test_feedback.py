@@ -273,7 +273,7 @@ def test_a_truth_alone_needs_a_record(world: World) -> None:
 def test_exp3_needs_the_probability(world: World) -> None:
     world.serve(graph(EXP3))
     code, text = refused(world.post({"id": "unknown", "reward": 0, "routing": "a=c"}))
-    assert (code, "lacks the probability" in text) == (422, True)
+    assert (code, "lacks its probability" in text) == (422, True)
     assert world.post({"id": "unknown", "reward": 0, "routing": "a=c@0.5"})[0] == 200
     assert world.state() == {"b": (0, 0.0), "c": (1, 0.0)}
 

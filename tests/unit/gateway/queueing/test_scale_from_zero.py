@@ -47,7 +47,7 @@ def test_who_is_too_many_is_sent_away_and_told_when_to_come_again() -> None:
     held = [world.ask("a"), world.ask("b")]
     away = world.ask("c")
     assert (away.code, away.retry) == (UNAVAILABLE, FIRST_START_SECONDS)
-    assert b"scaled to zero, and too many wait for it already" in away.ends[0][1]
+    assert b"scaled to zero, and too many requests already wait for one" in away.ends[0][1]
     world.wait(2.5)
     assert world.ask("d").retry == 3
     world.hand().answer(world.queue)

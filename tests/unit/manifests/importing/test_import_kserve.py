@@ -251,8 +251,7 @@ def test_a_model_that_has_the_name_of_a_graph_is_called_otherwise() -> None:
     found = imported(f"{one}---\n{graph(f'root: {{{SEQUENCE}: [{{serviceName: a}}]}}', name='h')}")
     assert [node["implementation"]["kfservice"] for node in dag(found).values()] == ["g-model", "g-h"]
     assert any(
-        "'g' is called by the name 'g-model', since a graph or another model has that name" in note
-        for note in notes(found)
+        "'g' is called 'g-model' here, since a graph or another model has that name" in note for note in notes(found)
     )
 
 

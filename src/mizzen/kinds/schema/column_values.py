@@ -1,4 +1,4 @@
-"""The columns of a kind, with the types and descriptions of the fields they show, and the value of a cell. Pure.
+"""The columns that `names_and_columns` declares, with types and descriptions, and the value of a cell. Pure.
 
 The tables that kubectl prints, and the CRDs, are built from it. The command line reads columns on its own
 (`cli/objects/columns.py`), since it works without the specs.
@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from mizzen.kinds.catalog import Kind
 from mizzen.kinds.schema.crd_schema import schema_of
-from mizzen.kinds.schema.kind_names import PrinterColumn
+from mizzen.kinds.schema.names_and_columns import PrinterColumn
 
 CONDITION = "condition:"
 
