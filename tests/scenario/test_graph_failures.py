@@ -120,7 +120,7 @@ CASES: dict[str, tuple[list[dict[str, Any]], int, str]] = {
     "no route": (
         [node("a", route={"implementation": {"kfservice": "echo"}}), node("b", "echo", "a")],
         502,
-        "node 'a': its router did not name the nodes to take",
+        "node 'a': its router named no nodes",
     ),
     "no such address": (
         [{"name": "b", "implementation": {"svc": f"127.0.0.1:{graphs.unused_port()}"}}],
