@@ -58,7 +58,7 @@ test-properties: setup ## Run the property tests with all examples, as CI does (
 	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
 
 test-faults: setup ## Run the tests that kill processes under load
-	@$(PY) -m pytest tests/faults $(ARGS)
+	@$(PY) -m pytest tests/faults -n 2 --dist loadfile $(ARGS)
 
 test-conformance: setup ## Run the README, and unmodified clients of others, such as kubectl, each in .venvs/<name>
 	@PYTHON="$(PYTHON)" tools/clients.sh

@@ -23,7 +23,7 @@ from tests.support import planes
 SEEDS = CHECKOUT / "examples" / "seeds" / "mlgraph"
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
 EMPTY = "spec.dag[0].route: empty, so every child receives the output; for an even split write 'split: {}'"
-KEPT = "spec: empty fields are read as the last applied file has them, nulls included; to change one, leave it out"
+KEPT = "spec: empty fields are read as the last applied file has them, with nulls; to reset one, omit it"
 
 MEANT = {
     "experiment": {
