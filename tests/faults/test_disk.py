@@ -68,7 +68,7 @@ def test_marks(disk: Path, tmp_path: Path) -> None:
         refused = plane.cli("deploy", "model.joblib", "--name", "another", cwd=tmp_path, check=False)
         assert refused.returncode == 1
         assert "the disk has no room" in refused.stderr
-        assert "hint: delete versions" in refused.stderr
+        assert "hint: delete unused versions" in refused.stderr
         status = plane.cli("status")
         assert "no files are accepted" in status.stderr
         assert plane.status()["disk"]["level"] == "low"
