@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 from pathlib import Path
 from typing import Any
 
-import keras
 import numpy as np
 import torch
+
+with contextlib.suppress(ImportError):
+    importlib.import_module("triton")  # before TensorFlow: loaded after it, its library crashes the process
+
+import keras
 
 ROWS = np.random.default_rng(7).normal(size=(256, 4)).astype(np.float32)
 LABELS = (ROWS.sum(axis=1) > 0).astype(np.int64)

@@ -92,7 +92,9 @@ def test_a_signature_that_does_not_fit(tmp_path: Path, net: making.Net) -> None:
         asking.load("pytorch", file, inputs=two)
     both = making.save_script(Two(), tmp_path / "two.pt")
     swapped = (TensorSpec("b", "FP32", (-1, 4)), TensorSpec("aa", "FP32", (-1, 4)))
-    with pytest.raises(LoadError, match=r"spec.inputs names b, aa, but forward takes a, b: use these names"):
+    with pytest.raises(
+        LoadError, match=r"spec.inputs names b, aa, but forward takes a, b: use all of these names, or none"
+    ):
         asking.load("pytorch", both, inputs=swapped)
     with pytest.raises(
         LoadError, match=r"spec.outputs says 'y' FP32 \[-1, 3\], but the model returns 'y' FP32 \[-1, 2\]"
@@ -116,7 +118,7 @@ def test_exported_programs_say_what_they_take(tmp_path: Path, net: making.Net, o
 
 @pytest.mark.parametrize("save", [making.save_script, making.save_program])
 def test_programs_need_trust(tmp_path: Path, net: making.Net, save: Callable[[torch.nn.Module, Path], Path]) -> None:
-    with pytest.raises(LoadError, match=r"'net' is a program of PyTorch, .* is not marked as trusted"):
+    with pytest.raises(LoadError, match=r"'net' is a PyTorch program, .* is not marked as trusted"):
         asking.load("pytorch", save(net, tmp_path / "net"), trusted=False)
 
 

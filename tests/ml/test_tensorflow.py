@@ -96,10 +96,10 @@ def test_an_unknown_number_of_dimensions_has_to_be_declared(tmp_path: Path) -> N
 
 
 def test_programs_need_trust(saved_model: Path, keras_model: Any, tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match=r"'saved_model.pb' is a program of TensorFlow, .* is not marked as trusted"):
+    with pytest.raises(LoadError, match=r"'saved_model.pb' is a TensorFlow program, .* is not marked as trusted"):
         load(saved_model, trusted=False)
     keras_model.save(tmp_path / "net.keras")
-    with pytest.raises(LoadError, match=r"'net.keras' is a program of TensorFlow, .* is not marked as trusted"):
+    with pytest.raises(LoadError, match=r"'net.keras' is a TensorFlow program, .* is not marked as trusted"):
         asking.load("tensorflow", tmp_path / "net.keras", trusted=False)
 
 
