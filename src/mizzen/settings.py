@@ -1,6 +1,6 @@
 """All settings of a plane: one frozen object, read once from the file, the environment and flags, and passed down.
 
-Standard library only, since gateways and the CLI read it and must start fast.
+Imports little, since gateways and the CLI read it and must start fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The routes built from a Table: from URLs and names to endpoints. Never changed, only replaced as a whole."""
+"""The routes built from a Table: from URLs and names to endpoints. Never changed, only replaced as a whole.
+
+The Table has the version of each alias, from the status of its Model (`graph/compile/table.py`).
+"""
 
 from __future__ import annotations
 

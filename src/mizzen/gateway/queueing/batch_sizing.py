@@ -1,6 +1,7 @@
 """The maximum size of the next batch: fixed by the server's spec, or adapted to how long recent batches took.
 
-`Backlog.take` takes a batch of at most that size; `DeadlineLane.take` picks its calls. Callers pass all times in.
+`Backlog.take` takes a batch of at most that size, of one large call while traffic is mixed, and of at most 1 MiB;
+`DeadlineLane.take` picks its calls. Callers pass all times in.
 """
 
 from __future__ import annotations

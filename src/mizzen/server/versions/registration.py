@@ -1,4 +1,4 @@
-"""Registration of versions, shared by the /apis and /model APIs.
+"""Registration of versions, shared by the /apis and /model APIs: numbers are allocated, fields are set by the plane.
 
 The plane sets some spec fields: the creator of the version, and whether its files may be unpickled. It ignores values
 that callers send there, so that they can send back an object that they read. Only the plane records the origin of

@@ -1,4 +1,4 @@
-"""gRPC status codes, and the HTTP/2 header blocks that carry them."""
+"""The HTTP/2 header blocks that carry gRPC statuses. `request/grpc_status.py` maps HTTP codes to statuses."""
 
 from __future__ import annotations
 
