@@ -5,6 +5,7 @@ import gc
 import importlib
 import itertools
 import os
+import signal
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -23,6 +24,10 @@ settings.load_profile("patient")
 # Five seconds, where nobody says otherwise, are not enough for an answer on a machine that does much else.
 for part in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
+
+# A shell without job control starts background jobs with Ctrl-C ignored, and children would inherit that: tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 FOLDER = pytest.StashKey[Path]()
 
