@@ -36,6 +36,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from mizzen.confinement.spec import Confinement
 from mizzen.supervisor.data_dir import read_json, write_json
 from mizzen.supervisor.processes.log_rotation import LogRetention
 
@@ -95,6 +96,8 @@ class ProcessSpec:
     varying: Mapping[str, str] = field(default_factory=dict)
     """Variables whose values depend on the time of the start, added before `env`. They are not part of the fingerprint:
     a new value applies from the next start on."""
+    confinement: Confinement | None = None
+    """It runs users' code, and may reach only this. None: it is Mizzen's own, and gets the supervisor's environment."""
     secret_names: tuple[str, ...] = ()
     """Variables required for a start. Their values are in `secrets`, once a client has sent them."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -115,7 +118,8 @@ class ProcessSpec:
         """Returns the form for storage: without the values of secrets."""
         written = asdict(self) | {"grace": float(self.grace)}
         del written["secrets"]
-        for name in ("secret_names", "memory", "varying", "lasting"):
+        written["confinement"] = self.confinement.to_json() if self.confinement is not None else None
+        for name in ("secret_names", "memory", "varying", "lasting", "confinement"):
             if not written[name]:  # a process without any keeps the fingerprint it was started with
                 del written[name]
         return written
@@ -149,7 +153,7 @@ class ProcessSpec:
             "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,))),
             "secret_names": tuple(data.get("secret_names", ())),
         }
-        return cls(**{**data, **listed})
+        return cls(**{**data, **listed, "confinement": Confinement.from_json(data.get("confinement"))})
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,8 @@ replaces the record file, so a supervisor that dies at any point leaves enough s
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
 import signal
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +17,7 @@ from typing import Any
 from mizzen.supervisor.data_dir import Home, read_json, write_json
 from mizzen.supervisor.processes import procfs
 from mizzen.supervisor.processes.exits import Exits
+from mizzen.supervisor.processes.spawn import spawn
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 CANNOT_START = 127
@@ -121,7 +119,7 @@ class Process:
         self._save()  # records the intent, in case the supervisor dies between the spawn and the next record
         self._began = self._context.loop.time()
         try:
-            pid = _spawn(self.spec, self.run, self._context)
+            pid = spawn(self.spec, self.run, self._context.home, self._context.environment, self._context.listeners)
         except (OSError, TypeError, ValueError) as error:  # not only absent files: a null byte is a ValueError
             self._on_end(CANNOT_START, f"cannot start {self.spec.argv[0]}: {error}")
             return
@@ -253,41 +251,6 @@ class Process:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _spawn(spec: ProcessSpec, run: str, context: SupervisorContext) -> int:
-    if spec.termination_log:
-        Path(spec.termination_log).unlink(missing_ok=True)
-    environment = {
-        **context.environment,
-        **spec.varying,
-        **spec.env,
-        **spec.secrets,
-        "MIZZEN_DATA_DIR": str(context.home.data_dir),
-        "MIZZEN_RUN_DIR": str(context.home.run),
-        "MIZZEN_PROCESS_KEY": spec.key,
-        "MIZZEN_PROCESS_RUN": run,
-    }
-    if spec.listeners:
-        environment["MIZZEN_LISTENERS"] = json.dumps(dict(context.listeners))
-    output = os.open(spec.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        child = subprocess.Popen(
-            spec.argv,
-            env=environment,
-            cwd=spec.cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-            pass_fds=tuple(context.listeners.values()) if spec.listeners else (),
-        )
-    finally:
-        os.close(output)
-    if spec.memory is not None:
-        procfs.limit_data(child.pid, spec.memory)
-    child.returncode = 0  # `Exits` reaps it; this keeps Popen from also waiting for it
-    return child.pid
 
 
 def _last_words(spec: ProcessSpec) -> str:
