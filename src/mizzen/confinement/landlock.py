@@ -50,7 +50,7 @@ def restrict(read: Iterable[str], write: Iterable[str], devices: Iterable[str]) 
 
     `devices` are files and folders of which open and ioctl are allowed, but nothing can be created.
     """
-    handled = _handled(version())
+    handled = _rights(version())
     attr = _RulesetAttr(handled, 0, _SCOPES if version() >= SCOPED_SINCE else 0)
     size = 24 if version() >= SCOPED_SINCE else 8
     ruleset = syscalls.call("landlock_create_ruleset", ctypes.byref(attr), size, 0)
@@ -67,7 +67,7 @@ def restrict(read: Iterable[str], write: Iterable[str], devices: Iterable[str]) 
         os.close(ruleset)
 
 
-def _handled(known: int) -> int:
+def _rights(known: int) -> int:
     rights = (1 << 13) - 1
     if known >= 2:
         rights |= _REFER
