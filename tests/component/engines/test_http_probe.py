@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mizzen.engines.local.http_probe import HttpProbe, HttpTarget, ProbeIntervals, get_status
+from mizzen.engines.local.probes.http_probe import HttpProbe, HttpTarget, ProbeIntervals, get_status
 from mizzen.kinds.workload import WireProtocol
 
 QUICK = ProbeIntervals(timeout=60.0, ready=0.01, starting=0.01, grace=600.0)

@@ -14,7 +14,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Observation
 from mizzen.engines.local import logs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.frame_probe import ProbeState, Readiness
+from mizzen.engines.local.probes.frame_probe import ProbeState, Readiness
 from mizzen.engines.local.process_specs import WorkloadPaths, process_of, split_key, status_of
 from mizzen.errors import MizzenError, NotFound
 from mizzen.kinds.schema.resource import Meta, Resource

@@ -16,7 +16,7 @@ import pytest
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.local.engine import LocalEngine
-from mizzen.engines.local.http_probe import ProbeIntervals
+from mizzen.engines.local.probes.http_probe import ProbeIntervals
 from mizzen.errors import NotFound
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.supervisor.launch import launch

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.engines.local.frame_probe import FrameProbe
+from mizzen.engines.local.probes.frame_probe import FrameProbe
 from mizzen.protocol.frames import framing, msgpack
 from tests.component.runtime.test_process import PYTHON, Runtime
 from tests.support import releases

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mizzen.engines.local.frame_probe import ProbeState
+from mizzen.engines.local.probes.frame_probe import ProbeState
 from mizzen.engines.local.process_specs import WorkloadPaths, memory_of, process_of, retry_after, status_of, threads_of
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, WorkloadSpec
 from mizzen.runtime.limits import memory

@@ -20,10 +20,10 @@ from mizzen.engines.local import logs
 from mizzen.engines.local.environments.lifecycle import NO_ROOM, BuildSettings, Environments
 from mizzen.engines.local.gpus.allocation import Device
 from mizzen.engines.local.gpus.usage import GpuAllocator, GpuAssignment
-from mizzen.engines.local.http_probe import DEFAULT_INTERVALS, ProbeIntervals
 from mizzen.engines.local.observation import ProcessObserver
 from mizzen.engines.local.ports import ReplicaPorts
 from mizzen.engines.local.prepare import Preparer, ProcessInputs, Reveal, no_secrets
+from mizzen.engines.local.probes.http_probe import DEFAULT_INTERVALS, ProbeIntervals
 from mizzen.engines.local.process_specs import (
     Obstacle,
     WorkloadPaths,

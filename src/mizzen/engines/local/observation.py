@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-from mizzen.engines.local.frame_probe import FrameProbe, Probe, ProbeState
-from mizzen.engines.local.http_probe import DEFAULT_INTERVALS, HttpProbe, HttpTarget, ProbeIntervals
+from mizzen.engines.local.probes.frame_probe import FrameProbe, Probe, ProbeState
+from mizzen.engines.local.probes.http_probe import DEFAULT_INTERVALS, HttpProbe, HttpTarget, ProbeIntervals
 from mizzen.engines.local.process_specs import WorkloadPaths, split_key
 from mizzen.kinds.parts.signatures import Signature
 from mizzen.supervisor.client import Client, SupervisorGone

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mizzen.engines.local import http_env
-from mizzen.engines.local.frame_probe import ProbeState, Readiness, ReplicaReport
 from mizzen.engines.local.gpus.allocation import ACCOUNTING
-from mizzen.engines.local.http_probe import HOST, HttpTarget
+from mizzen.engines.local.probes.frame_probe import ProbeState, Readiness, ReplicaReport
+from mizzen.engines.local.probes.http_probe import HOST, HttpTarget
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec

@@ -11,8 +11,8 @@ import asyncio
 import shutil
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from mizzen.engines.local.frame_probe import FrameProbe
 from mizzen.engines.local.observation import ProcessObserver
+from mizzen.engines.local.probes.frame_probe import FrameProbe
 from mizzen.engines.local.process_specs import Obstacle, WorkloadPaths, artifacts_digest
 from mizzen.kinds.workload import RELOAD_REFUSED, ReplicaStatus, WorkloadSpec
 from mizzen.supervisor.protocol import ProcessView

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from mizzen.engines.local.frame_probe import RETRY, Probe, ReplicaReport
+from mizzen.engines.local.probes.frame_probe import RETRY, Probe, ReplicaReport
 from mizzen.kinds.workload import WireProtocol
 
 HOST = "127.0.0.1"

@@ -1,0 +1,1 @@
+"""Readiness of a replica: over its socket, or over HTTP."""
