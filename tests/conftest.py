@@ -25,7 +25,7 @@ settings.load_profile("patient")
 for part in ("connect", "read", "write", "pool"):
     setattr(DEFAULT_TIMEOUT_CONFIG, part, 60.0)
 
-# A shell without job control starts background jobs with Ctrl-C ignored, and children would inherit that: tests send it.
+# A shell without job control starts background jobs with Ctrl-C ignored, which children would inherit. Tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

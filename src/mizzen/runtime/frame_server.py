@@ -11,6 +11,7 @@ greeted with the old ones is answered with those until it closes, since it may h
 from __future__ import annotations
 
 import gc
+import hmac
 import logging
 import os
 import selectors
@@ -18,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mizzen.protocol.frames import framing, large_frames, msgpack
+from mizzen.protocol.frames import authentication, framing, large_frames, msgpack
 from mizzen.runtime import batching, feedback
 from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import registry
@@ -29,6 +30,8 @@ from mizzen.runtime.sockets import PeerConnection, Terminated, UnixListener
 
 MAX_OWED = 256 << 20
 """Bytes a peer may leave unread before its connection is closed."""
+MAX_STRANGERS = 64
+"""Maximum number of connections without a proof; beyond it, the oldest is closed."""
 MAX_FEEDBACK = 1024
 """Maximum number of queued feedback entries; beyond it, the oldest is dropped."""
 
@@ -40,12 +43,14 @@ def serve(
     path: str,
     watchdog: Watchdog,
     load: Callable[[LoadedModel, Reload], LoadedModel],
+    *,
     files: str = "",
+    key: bytes = b"",
 ) -> LoadedModel:
     """Answer frames on a new socket at `path`; returns after TERM, once every peer has closed.
 
     `load` creates the replacement on a reload; the return value is the model that answered last. `files` identifies the
-    files that the model was loaded from.
+    files that the model was loaded from. Peers must prove that they have `key`, unless it is empty.
     """
 
     def answer(model: LoadedModel, requests: list[Any], callers: Callers) -> batching.Answers:
@@ -67,7 +72,7 @@ def serve(
         Reloader(load, batching.describe_error) as reloader,
     ):
         log.info("ready: pid %d listens on %s", os.getpid(), path)
-        return FrameServer(answer, model, listener, terminated, reloader, deliver=deliver, files=files).run()
+        return FrameServer(answer, model, listener, terminated, reloader, deliver=deliver, files=files, key=key).run()
 
 
 class _Work(NamedTuple):
@@ -93,8 +98,12 @@ class FrameServer:
         *,
         deliver: Callable[[LoadedModel, Mapping[str, Any]], None],
         files: str = "",
+        key: bytes = b"",
     ) -> None:
         self._answer = answer
+        self._key = key
+        self._strangers: deque[PeerConnection] = deque()
+        """Connections without a proof so far, oldest first."""
         self._deliver_feedback = deliver
         self._feedback: deque[tuple[LoadedModel, Mapping[str, Any]]] = deque(maxlen=MAX_FEEDBACK)
         """Feedback that was not yet passed to the models."""
@@ -166,10 +175,38 @@ class FrameServer:
             connection = PeerConnection(peer, self._model)
             self._connections.add(connection)
             self._selector.register(peer, selectors.EVENT_READ, connection)
-            self._send(connection, self._encode_hello(0))
+            if self._key:
+                self._challenge(connection)
+            else:
+                self._send(connection, self._encode_hello(0))
+
+    def _challenge(self, connection: PeerConnection) -> None:
+        nonce = os.urandom(authentication.NONCE_BYTES)
+        proof = authentication.proof(self._key, nonce)
+        connection.expected = framing.encode(framing.AUTH, 0, proof, version=framing.OLDEST)
+        self._strangers.append(connection)
+        self._send(connection, framing.encode(framing.CHALLENGE, 0, nonce, version=framing.OLDEST))
+        if len(self._strangers) > MAX_STRANGERS:
+            self._close(self._strangers[0])
+
+    def _check_proof(self, connection: PeerConnection) -> None:
+        """Read at most the proof of a new peer, and greet it or close the connection."""
+        proof = connection.receive_proof()
+        if proof is None:
+            return
+        if not hmac.compare_digest(proof, connection.expected):
+            log.warning("closed a connection: the peer did not prove that it belongs to the plane")
+            self._close(connection)
+            return
+        connection.expected = b""
+        self._strangers.remove(connection)
+        self._send(connection, self._encode_hello(0))
 
     def _receive(self, connection: PeerConnection) -> list[_Work]:
         """Return the work this peer sent; none if the connection was closed because of invalid frames."""
+        if connection.expected:
+            self._check_proof(connection)
+            return []
         try:
             received, ended = connection.receive()
             work = [
@@ -291,6 +328,8 @@ class FrameServer:
 
     def _close(self, connection: PeerConnection) -> None:
         self._connections.discard(connection)
+        if connection.expected:
+            self._strangers.remove(connection)
         self._selector.unregister(connection.socket)
         connection.socket.close()
         if self._outdated:

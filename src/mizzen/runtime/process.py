@@ -22,6 +22,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn
 
+from mizzen.protocol.frames import authentication
 from mizzen.runtime import batching, declared_signature, frame_server
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel, LoadError, LoadRequest
@@ -46,6 +47,8 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         wanted = _parse_arguments(arguments)
         path, folder = _require(environ, "MIZZEN_SOCKET"), Path(_require(environ, "MIZZEN_ARTIFACTS"))
         files = environ.get("MIZZEN_ARTIFACTS_DIGEST", "")
+        keyed = environ.get("MIZZEN_SOCKET_KEY")
+        key = authentication.load_or_create(Path(keyed)) if keyed else b""
         if environ.get("MIZZEN_RELOADED"):  # the previous process had loaded other parameters than it began with
             folder, files = Path(environ["MIZZEN_RELOADED"]), environ.get("MIZZEN_RELOADED_DIGEST", "")
     except LoadError as error:
@@ -66,7 +69,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         trusted = wanted.trusted if wish.trusted is None else wish.trusted
         return registry.reload(old, replace(wanted, entrypoint=entrypoint, trusted=trusted), wish.folder)
 
-    frame_server.serve(model, path, watchdog.Watchdog(last_words), reload, files).close()
+    frame_server.serve(model, path, watchdog.Watchdog(last_words), reload, files=files, key=key).close()
     log.info("exit")
     return 0
 

@@ -106,10 +106,13 @@ class Terminated:
 
 
 class PeerConnection:
-    __slots__ = ("_out", "_reader", "model", "owed", "socket", "waits")
+    __slots__ = ("_out", "_proof", "_reader", "expected", "model", "owed", "socket", "waits")
 
     def __init__(self, peer: socket.socket, model: LoadedModel) -> None:
         self.socket = peer
+        self.expected = b""
+        """The frame that it has to send first; empty: it was accepted."""
+        self._proof = b""
         self.model = model
         """The model that the peer was greeted with, and that answers it."""
         self.owed = 0
@@ -123,6 +126,18 @@ class PeerConnection:
     def version(self) -> int:
         """The version of the frames that the peer sends and receives."""
         return self._reader.version
+
+    def receive_proof(self) -> bytes | None:
+        """Return the bytes that it sent as its proof, and none beyond it; None: they are not complete. A peer that has
+        closed has sent too few."""
+        try:
+            data = self.socket.recv(len(self.expected) - len(self._proof))
+        except BlockingIOError:
+            return None
+        except ConnectionError:
+            return b""
+        self._proof += data
+        return self._proof if not data or len(self._proof) == len(self.expected) else None
 
     def receive(self) -> tuple[list[framing.ReceivedFrame], bool]:
         """Return all complete frames received so far, and whether the peer has closed."""

@@ -13,9 +13,8 @@ from contextlib import closing
 from itertools import count
 from typing import Any, Literal, Self
 
-from mizzen.supervisor.data_dir import Home
+from mizzen.supervisor.data_dir import Home, load_key
 from mizzen.supervisor.protocol import MAX_LINE, ProcessSpec, ProcessView
-
 
 class SupervisorGone(Exception):
     """There is no supervisor, or the connection to it ended."""
@@ -95,12 +94,18 @@ class Wire:
     async def connect(cls, home: Home) -> Self:
         home.check()
         try:
-            return cls(*await asyncio.open_unix_connection(str(home.socket), limit=MAX_LINE))
+            wire = cls(*await asyncio.open_unix_connection(str(home.socket), limit=MAX_LINE))
         except OSError as error:
             raise SupervisorGone(f"no supervisor answers for {home.data_dir}") from error
+        wire.introduce(home)
+        return wire
 
     def close(self) -> None:
         self._writer.close()
+
+    def introduce(self, home: Home) -> None:
+        """Sends the key. The response is read with that of the first call."""
+        self._writer.write(_introduction(home))
 
     async def call(self, op: str, **fields: Any) -> dict[str, Any]:
         async with self._turn:
@@ -109,7 +114,7 @@ class Wire:
             while True:
                 message = await self.receive()
                 # Events arrive at any time, and a canceled call leaves its response for the next call to read.
-                if "event" not in message and message["id"] == identity:
+                if not _is_welcome(message) and "event" not in message and message["id"] in (identity, None):
                     return _check(message)
 
     async def receive(self) -> dict[str, Any]:
@@ -167,6 +172,7 @@ def _connect(home: Home, timeout: float) -> socket.socket:
     connection.settimeout(timeout)
     try:
         connection.connect(str(home.socket))
+        connection.sendall(_introduction(home))
     except OSError as error:
         connection.close()
         raise SupervisorGone(f"no supervisor answers for {home.data_dir}") from error
@@ -177,11 +183,21 @@ def _ask(connection: socket.socket, op: str, fields: dict[str, Any]) -> dict[str
     try:
         connection.sendall(_encode({"op": op, "id": 0, **fields}))
         with connection.makefile("rb") as lines:
-            while "event" in (message := _parse(lines.readline())):
+            while "event" in (message := _parse(lines.readline())) or _is_welcome(message):
                 pass
     except OSError as error:
         raise SupervisorGone(f"the supervisor did not answer {op}: {error}") from error
     return _check(message)
+
+
+def _introduction(home: Home) -> bytes:
+    return _encode({"op": "key", "id": None, "key": load_key(home.key)})
+
+
+def _is_welcome(message: dict[str, Any]) -> bool:
+    """Whether it is the response to the key. A supervisor of an earlier release does not know it, and needs none."""
+    known = "id" in message and message["id"] is None
+    return known and message.get("error", "unknown op").startswith("unknown op")
 
 
 def _encode(message: dict[str, Any]) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -14,6 +15,9 @@ from mizzen.supervisor.protocol import ProcessSpec, ProcessView
 _UNREAD_LIMIT = 4 << 20
 """Bytes that may be buffered for a peer that does not read; beyond this it is disconnected."""
 
+_KEY_WAIT = 10.0
+_STRANGER = "only the plane's own processes may call the supervisor; its key is in the run folder of the data dir"
+
 log = logging.getLogger(__name__)
 
 
@@ -22,6 +26,9 @@ class RequestHandler(Protocol):
 
     @property
     def processes(self) -> Mapping[str, Process]: ...
+
+    @property
+    def key(self) -> str: ...
 
     def info(self) -> dict[str, Any]: ...
 
@@ -41,6 +48,8 @@ class ClientConnection:
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
+        self._known = False
+        """Whether the peer has proved that it belongs to the plane."""
         self.tethered = False
         self._watching = False
         self._operations: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
@@ -56,7 +65,7 @@ class ClientConnection:
     async def serve(self) -> None:
         """Serves requests until the peer closes. If the peer held a tether, everything stops."""
         try:
-            while line := await self._reader.readline():
+            while line := await self._read_line():
                 await self._answer(line)
         except (ConnectionError, ValueError) as error:  # ValueError: a line over the limit
             log.warning("closing a connection: %s", error)
@@ -65,6 +74,30 @@ class ClientConnection:
             if self.tethered:
                 log.info("the tether was closed; stopping")
                 await self._supervisor.on_tether_end()
+
+    async def _read_line(self) -> bytes:
+        """Returns b"" at the end. A stranger sends little, soon, or is disconnected."""
+        if self._known:
+            return await self._reader.readline()
+        try:
+            async with asyncio.timeout(_KEY_WAIT):
+                line = await self._reader.readline()
+        except TimeoutError:
+            return b""
+        if not self._has_key(line):
+            self.send({"id": None, "error": _STRANGER})
+            log.warning("closing a connection: the peer did not send the key")
+            return b""
+        self._known = True
+        self.send({"id": None})
+        return await self._reader.readline()
+
+    def _has_key(self, line: bytes) -> bool:
+        try:
+            request = json.loads(line)
+            return request["op"] == "key" and hmac.compare_digest(str(request["key"]), self._supervisor.key)
+        except (ValueError, TypeError, KeyError):
+            return False
 
     def send(self, message: Mapping[str, Any]) -> None:
         if self._writer.is_closing():

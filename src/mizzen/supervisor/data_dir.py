@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import stat
 import tempfile
 from dataclasses import dataclass
@@ -16,6 +17,9 @@ SOCKET_LIMIT = 107
 
 SOCKET_ROOM = 60
 """Maximum number of bytes that socket names add to the path of the run folder."""
+
+
+_KEY_BYTES = 32
 
 
 class UnusableHome(Exception):
@@ -95,6 +99,11 @@ class Home:
         return self.run / "supervisor.sock"
 
     @property
+    def key(self) -> Path:
+        """The key of `socket`: confined processes can connect, but they cannot read this."""
+        return self.run / "supervisor.key"
+
+    @property
     def info(self) -> Path:
         """Written when the supervisor is up, removed as the first step of a stop. A leftover means it was killed."""
         return self.run / "supervisor.json"
@@ -144,6 +153,26 @@ class Home:
             link.symlink_to(self.run)
         for folder in (self.processes, self.sockets, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def load_key(path: Path) -> str:
+    """Returns the key in this file, or "" if there is none."""
+    try:
+        return path.read_text().strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def load_or_create_key(path: Path) -> str:
+    """Raises OSError."""
+    key = load_key(path)
+    if len(key) != 2 * _KEY_BYTES:
+        key = secrets.token_hex(_KEY_BYTES)
+        fresh = path.with_name(f".{path.name}.{os.getpid()}")
+        with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(key)
+        fresh.replace(path)
+    return key
 
 
 def write_json(path: Path, value: Any) -> None:

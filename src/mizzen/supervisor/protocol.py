@@ -4,6 +4,7 @@ One JSON object per line over the unix socket `run/supervisor.sock` (mode 0600).
 with the fields below; its response has the same `id` and either the fields below or `{"error": text}`. Requests on
 one connection are answered in order.
 
+    key {"key"}              -> {}                        the content of `run/supervisor.key`; must be the first request
     info                     -> {"pid", "start", "listeners": {name: {"host", "port"}}, "data_dir", "tether": TIE}
     apply {"process": SPEC}  -> {"process": VIEW}         idempotent; the same key with another fingerprint: the old
                                                           one is stopped, then the new one started; failed with the

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from mizzen.supervisor import listeners
 from mizzen.supervisor.connection import ClientConnection
-from mizzen.supervisor.data_dir import Home, write_json
+from mizzen.supervisor.data_dir import Home, load_or_create_key, write_json
 from mizzen.supervisor.processes import procfs, survivors
 from mizzen.supervisor.processes.exits import Exits
 from mizzen.supervisor.processes.log_rotation import expire, is_too_long, rotate
@@ -40,6 +40,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         self.processes: dict[str, Process] = {}
         self.connections: dict[ClientConnection, asyncio.Task[None]] = {}
+        self.key = load_or_create_key(home.key)
         self._home = home
         self._boot = boot
         self._sockets = sockets

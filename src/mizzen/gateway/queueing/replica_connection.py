@@ -23,7 +23,7 @@ from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.queueing.signature import decode_hello
 from mizzen.gateway.request.trace_context import Attempt, BatchTimes
-from mizzen.protocol.frames import framing
+from mizzen.protocol.frames import authentication, framing
 from mizzen.protocol.frames.large_frames import encode_infer
 
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
@@ -153,8 +153,18 @@ class ReplicaConnection(asyncio.Protocol):
         elif frame.type == framing.DRAIN:
             self._queue.on_drain(self)
             self._drain()
+        elif frame.type == framing.CHALLENGE:
+            self._authenticate(frame.body)
         else:
             raise framing.FrameError(f"unexpected frame of type {frame.type}")
+
+    def _authenticate(self, nonce: bytes | memoryview) -> None:
+        assert self._transport is not None
+        try:
+            body = authentication.prove(self.address.removeprefix(_SCHEME), nonce)
+        except OSError as error:
+            raise framing.FrameError(f"its key cannot be read: {error}") from error
+        self._transport.write(framing.encode(framing.AUTH, 0, body, version=self._reader.version))
 
     def _on_hello(self, frame: framing.ReceivedFrame) -> None:
         hello = decode_hello(frame.body)

@@ -3,9 +3,10 @@
     u32 length of the whole frame | u8 protocol version | u8 type | u16 flags | u32 id | body
 
 The runtime speaks first: it sends HELLO as soon as it accepts a connection, and accepts only once its model can answer.
-So a replica is ready exactly when its hello arrives. The gateway then sends INFER frames and gets one REPLY each (or
-several parts, the last flagged LAST) with the same id, in any order. DRAIN from the runtime means: send no more
-requests, read the outstanding replies, then close.
+So a replica is ready exactly when its hello arrives. A runtime whose socket has a key sends CHALLENGE first, and HELLO
+once the peer has answered with AUTH; it closes the connection upon anything else. The gateway then sends INFER frames
+and gets one REPLY each (or several parts, the last flagged LAST) with the same id, in any order. DRAIN from the runtime
+means: send no more requests, read the outstanding replies, then close.
 
 **Versions.** After an upgrade, runtimes of the previous release keep running, and gateways of both releases connect to
 them. So a release speaks its own version and the previous one. Some things never change: the header, that HELLO is a
@@ -54,6 +55,8 @@ Bodies are msgpack (`protocol/frames/msgpack.py`):
     FEEDBACK {"id": str, "reward": float, "truth": any}
            if the hello has `feedback`: how well the request with this id was answered, from 0 to 1, and the correct
            answer; `truth` is absent if it is unknown. There is no reply
+    CHALLENGE, AUTH
+           random bytes, and their HMAC-SHA256 with the key of the socket (`authentication.py`)
 """
 
 from __future__ import annotations
@@ -69,7 +72,7 @@ MAX_FRAME = 256 << 20
 LARGE = 64 << 10
 """Larger frames get their own buffer."""
 
-HELLO, INFER, REPLY, DRAIN, RELOAD, FEEDBACK = 1, 2, 3, 4, 5, 6
+HELLO, INFER, REPLY, DRAIN, RELOAD, FEEDBACK, CHALLENGE, AUTH = 1, 2, 3, 4, 5, 6, 7, 8
 LAST = 1
 
 JSON, RAW = 0, 1

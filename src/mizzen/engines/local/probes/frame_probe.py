@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mizzen.kinds.parts.signatures import Signature
-from mizzen.protocol.frames import msgpack
+from mizzen.protocol.frames import authentication, msgpack
 from mizzen.protocol.frames.framing import (
+    AUTH,
+    CHALLENGE,
     DRAIN,
     HELLO,
     OLDEST,
@@ -113,7 +115,7 @@ class FrameProbe(Probe):
             return False
         self._writer = writer
         try:
-            return await self._listen(reader)
+            return await self._listen(reader, writer)
         except UnsupportedVersion as error:
             log.warning("%s: %s", self._path, error)
             self._update(readiness="foreign")
@@ -126,7 +128,7 @@ class FrameProbe(Probe):
             self._writer = None
             writer.close()  # after DRAIN, too: a runtime ends only when its peers have closed
 
-    async def _listen(self, reader: asyncio.StreamReader) -> bool:
+    async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         frames = FrameReader()
         while data := await reader.read(_CHUNK):
             for frame in frames.feed(data):
@@ -136,6 +138,9 @@ class FrameProbe(Probe):
                         self._finish_reload("")
                 elif frame.type == REPLY:
                     self._finish_reload(_parse_refusal(frame.body))
+                elif frame.type == CHALLENGE:
+                    body = authentication.prove(str(self._path), frame.body)
+                    writer.write(encode(AUTH, 0, body, version=frames.version))
                 elif frame.type == DRAIN:
                     self._update(readiness="draining")
                     return True
