@@ -36,6 +36,7 @@ _CHOICES = {
     "log_level": ("debug", "info", "warning", "error"),
     "access_log": ("off", "errors", "all"),
     "environment_tool": ("auto", "uv", "pip"),
+    "confine_models": ("auto", "required", "off"),
 }
 _ABOVE_0 = (
     "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
@@ -102,6 +103,15 @@ class Settings:
     """The most bytes of requests that may wait for a version that was scaled to zero; further requests get 503."""
     max_body_bytes: int = 64 << 20
     """The largest request body of the inference API, in bytes."""
+    confine_models: str = "auto"
+    """How models, jobs and packages are kept from the plane's files: auto uses what the machine offers, required
+    refuses to start without protection of files, off gives them all rights of the plane's user."""
+    run_models_as: str = ""
+    """The user that models, jobs and builds of environments run as; empty: the plane's. Only for a plane of root."""
+    model_read_paths: tuple[str, ...] = ()
+    """More folders (absolute) that models and jobs may read, such as a share with datasets."""
+    model_write_paths: tuple[str, ...] = ()
+    """More folders (absolute) that models and jobs may read and write."""
     default_framework: str = ""
     """The framework of a version if neither it nor its model declares one and its files do not show it; empty: it must
     be declared."""

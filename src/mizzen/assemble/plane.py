@@ -22,13 +22,14 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import access_file, credentials, quota_usage
 from mizzen.access.jwt import TrustedIssuer
-from mizzen.assemble import environments, feedback_retention, training
+from mizzen.assemble import confinement, environments, feedback_retention, training
 from mizzen.assemble.boot import gateway_names
 from mizzen.assemble.sockets import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.traffic_barrier import TrafficBarrier
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.limits import IngestLimits
+from mizzen.confinement import machine
 from mizzen.controllers import acceptance
 from mizzen.controllers.access_publisher import AccessPublisher, IssuerWithKeys
 from mizzen.controllers.events import EventRecorder
@@ -134,6 +135,7 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
         home, blobs, python=sys.executable, reveal=vault.reveal, gpus=gpus,
         build_settings=environments.build_settings_of(settings),
         blob_env=training.disk_limit_variables(settings), blob_secrets=blob_secrets,
+        confining=confinement.policy_of(settings),
     )  # fmt: skip
     return _Base(settings, listeners, home, token, inference_url, room, store, vault, blobs, engine, len(gpus))
 
@@ -206,6 +208,7 @@ class _Plane:
     def tasks(self) -> tuple[Coroutine[Any, Any, None], ...]:
         """All tasks next to the control API; they run until cancelled."""
         base, settings, store, root = self._base, self._base.settings, self._base.store, self._base.settings.root
+        confined = confinement.condition(confinement.report(settings, machine.detect()))
         return (
             self._loop.run(),
             self._recorder.run(),
@@ -220,7 +223,7 @@ class _Plane:
             ),
             finish_cascades(store),
             keep_emptying(store, base.vault),
-            keep_registered(store, self._node, _now, room=base.room, recorder=self._recorder),
+            keep_registered(store, self._node, _now, room=base.room, recorder=self._recorder, more=(confined,)),
             keep_collecting(store, base.blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
             self._follow_engine(),
             environments.keep_clearing(base.engine, settings.environment_hours),

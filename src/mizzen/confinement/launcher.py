@@ -39,7 +39,7 @@ def home_environment(confinement: Confinement) -> dict[str, str]:
 
 def child_setup(confinement: Confinement, machine: Machine) -> Callable[[], None]:
     """For `preexec_fn`. What can be done before the fork is done here."""
-    readable = [*readable_paths.readable(confinement.protected), *confinement.read]
+    readable = _readable(confinement)
 
     def set_up() -> None:
         try:
@@ -53,14 +53,20 @@ def child_setup(confinement: Confinement, machine: Machine) -> Callable[[], None
 
 def confine(confinement: Confinement, machine: Machine) -> None:
     """Confines this process, which has one thread, for good. Raises OSError, KeyError (no such user)."""
-    _confine(confinement, machine, [*readable_paths.readable(confinement.protected), *confinement.read])
+    _confine(confinement, machine, _readable(confinement))
+
+
+def _readable(confinement: Confinement) -> list[str]:
+    return [*readable_paths.readable(confinement.protected, confinement.outside), *confinement.read]
 
 
 def _confine(confinement: Confinement, machine: Machine, readable: list[str]) -> None:
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the memory of a crashed process is not for its folder
     if machine.namespaces != "none":
-        namespaces.enter(own=machine.namespaces == "own", keep=(*confinement.read, *confinement.write))
+        namespaces.enter(
+            own=machine.namespaces == "own", keep=(*confinement.read, *confinement.outside, *confinement.write)
+        )
     if confinement.user:
         privileges.become(confinement.user)
     privileges.forbid_gains()

@@ -29,10 +29,10 @@ def devices() -> list[str]:
     return [path for pattern in _DEVICES for path in glob(pattern)]
 
 
-def readable(protected: Collection[str]) -> list[str]:
-    """The paths, without those in `protected` and what lies below them."""
+def readable(protected: Collection[str], more: Iterable[str] = ()) -> list[str]:
+    """These paths and `more`, without those in `protected` and what lies below them."""
     real = sorted({os.path.realpath(path) for path in protected})
-    roots = [*_SYSTEM, *_interpreters(), *(os.path.realpath(path) for path in _LINKED), *_public(_ETC)]
+    roots = [*_SYSTEM, *_interpreters(), *(os.path.realpath(path) for path in _LINKED), *_public(_ETC), *more]
     return [path for root in dict.fromkeys(roots) for path in without(os.path.realpath(root), real)]
 
 

@@ -15,6 +15,8 @@ class Confinement:
     """Files and folders to read and execute."""
     write: tuple[str, ...] = ()
     """Folders and files to read, write and remove things in."""
+    outside: tuple[str, ...] = ()
+    """More to read that users name, except the parts of it that are protected."""
     protected: tuple[str, ...] = ()
     """Paths that stay out of reach even where they lie inside a folder that every process may read, such as `/opt`.
     `read` and `write` name exceptions from this."""
@@ -34,5 +36,5 @@ class Confinement:
             return data
         if not isinstance(data, Mapping) or data.keys() - {each.name for each in fields(cls)}:
             raise ValueError(f"a confinement is an object of {', '.join(each.name for each in fields(cls))}")
-        listed = {name: tuple(map(str, data.get(name, ()))) for name in ("read", "write", "protected")}
+        listed = {name: tuple(map(str, data.get(name, ()))) for name in ("read", "write", "outside", "protected")}
         return cls(**listed, home=str(data.get("home", "")), user=str(data.get("user", "")))

@@ -8,7 +8,7 @@ import logging
 import os
 import platform
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, NoReturn
@@ -63,12 +63,14 @@ async def keep_registered(
     *,
     room: Room | None = None,
     recorder: EventSink = NULL_RECORDER,
+    more: Sequence[Condition] = (),
     every: float = HEARTBEAT_INTERVAL,
     look: float = DISK_CHECK_INTERVAL,
 ) -> NoReturn:
     """Runs forever, in the plane's task tree. A failed heartbeat is logged; the next one makes up for it.
 
-    When the disk gets low, or has room again, a heartbeat is sent at once.
+    When the disk gets low, or has room again, a heartbeat is sent at once. `more`: conditions that do not change while
+    the plane runs.
     """
     level: Level | None = None
     left = 0.0
@@ -79,7 +81,7 @@ async def keep_registered(
                 log.warning("the disk: %s", room.describe())
             level, left = seen, every
             try:
-                await send_heartbeat(store, wanted, now(), room=room, recorder=recorder)
+                await send_heartbeat(store, wanted, now(), room=room, recorder=recorder, more=more)
             except MizzenError as error:
                 log.warning("cannot update the Node of this machine: %s; retrying", error)
         await asyncio.sleep(min(look, every))
@@ -87,12 +89,18 @@ async def keep_registered(
 
 
 async def send_heartbeat(
-    store: Store, wanted: Resource, now: datetime, *, room: Room | None = None, recorder: EventSink = NULL_RECORDER
+    store: Store,
+    wanted: Resource,
+    now: datetime,
+    *,
+    room: Room | None = None,
+    recorder: EventSink = NULL_RECORDER,
+    more: Sequence[Condition] = (),
 ) -> None:
     """Write the Node's current state. Labels and fields that others set are kept."""
     node = await _register(store, wanted)
     last_status = NodeStatus.of(node)
-    ours = [Condition(type="Ready", status="True", reason="Heard", message="this machine runs the plane")]
+    ours = [Condition(type="Ready", status="True", reason="Heard", message="this machine runs the plane"), *more]
     if room is not None:
         ours.append(disk_condition(room))
     types = {condition.type for condition in ours}

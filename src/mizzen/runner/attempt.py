@@ -23,6 +23,8 @@ from typing import Any, Literal, NoReturn
 
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.open_from_env import blobs_of
+from mizzen.confinement import machine
+from mizzen.confinement.spec import Confinement
 from mizzen.runner import oom as runner_oom
 from mizzen.runner.checkpoints.log_marks import CommandLog
 from mizzen.runner.checkpoints.publish import Publisher
@@ -64,6 +66,8 @@ def main(environ: Mapping[str, str]) -> int:
         return _last_words(environ, f"MIZZEN_TASK does not name a valid task: {describe(error)}")
     if environ.get("MIZZEN_ATTEMPT", str(task.attempt)) != str(task.attempt):
         return _last_words(environ, f"the task is of attempt {task.attempt}, not attempt {environ['MIZZEN_ATTEMPT']}")
+    if task.confinement is not None:
+        machine.detect()  # by forking, which is best done before there are threads
     data_dir = Path(environ["MIZZEN_DATA_DIR"])
     return Runner(task, JobPlace(data_dir, task.job_uid), environ).run()
 
@@ -158,9 +162,11 @@ class Runner:
             replica=task.replica if task.several else "",
         )  # fmt: skip
         logs.mkdir(parents=True, exist_ok=True)
+        self._place.reported.mkdir(mode=0o700, exist_ok=True)
         python = self._environ.get("MIZZEN_PYTHON") or sys.executable
         folders = Folders(self._job.checkpoints, logs, self._place.progress, fetched.dataset)
-        environment = command_environment(task, self._environ, folders, python)
+        confinement = Confinement.from_json(task.confinement)
+        environment = command_environment(task, self._environ, folders, python, confinement)
         uploader = self._start_uploader(fresh=True)
         renames = RenameWatch(self._job.checkpoints)
         log = CommandLog(self._place, attempt)
@@ -172,7 +178,9 @@ class Runner:
         records.write(self._place.path_of_begun(attempt), {"started": started})
         self._place.path_of_stopped(attempt).unlink(missing_ok=True)
         try:
-            command = CommandProcess.start(task.command, python, fetched.cwd, environment, log.handle)
+            command = CommandProcess.start(
+                task.command, python, fetched.cwd, environment, log.handle, confinement=confinement
+            )
         except CannotStart as error:
             return End(NOT_FOUND, "CommandNotFound", str(error), ended=time.time())
         self._reporter.record_start(command.pid, started)

@@ -17,6 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from mizzen.confinement import machine
+from mizzen.confinement.launcher import child_setup
+from mizzen.confinement.spec import Confinement
+
 NOT_FOUND = 127
 _PROC = Path("/proc")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -35,7 +39,16 @@ class CommandProcess:
         self.pid = process.pid
 
     @classmethod
-    def start(cls, argv: Sequence[str], python: str, cwd: Path, environment: Mapping[str, str], log: int) -> Self:
+    def start(
+        cls,
+        argv: Sequence[str],
+        python: str,
+        cwd: Path,
+        environment: Mapping[str, str],
+        log: int,
+        *,
+        confinement: Confinement | None = None,
+    ) -> Self:
         """`log`: a descriptor for its output, open to append and owned by the caller. Raises CannotStart."""
         _become_subreaper()
         words = [python, *argv[1:]] if argv[0] == "python" else list(argv)
@@ -48,7 +61,10 @@ class CommandProcess:
                 stdout=log,
                 stderr=log,
                 process_group=0,
+                preexec_fn=None if confinement is None else child_setup(confinement, machine.detect()),  # noqa: PLW1509
             )
+        except subprocess.SubprocessError as error:
+            raise CannotStart("the command cannot be confined; its log says why") from error
         except (OSError, ValueError, UnicodeError) as error:
             raise CannotStart(_explain(words[0], cwd, error)) from error
         memory = environment.get("MIZZEN_MEMORY", "")

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from mizzen.confinement.launcher import clean_environment, home_environment
+from mizzen.confinement.spec import Confinement
 from mizzen.runs.records import Task
 
 OURS = "MIZZEN_"
@@ -35,13 +37,14 @@ class Folders:
     dataset: Path | None = None
 
 
-def command_environment(task: Task, own: Mapping[str, str], folders: Folders, python: str) -> dict[str, str]:
+def command_environment(
+    task: Task, own: Mapping[str, str], folders: Folders, python: str, confinement: Confinement | None = None
+) -> dict[str, str]:
     """`own`: the runner's own environment. `python`: the interpreter that `python` must run."""
-    inherited = {
-        name: value
-        for name, value in own.items()
-        if name in PASSED_ON or name in task.secret_names or not name.startswith((OURS, *STORES))
-    }
+    known = own if confinement is None else clean_environment(own)
+    inherited = {name: value for name, value in known.items() if not name.startswith((OURS, *STORES))}
+    inherited |= {name: own[name] for name in own if name in PASSED_ON or name in task.secret_names}
+    inherited |= home_environment(confinement) if confinement is not None else {}
     wanted = {name: value for name, value in task.env.items() if not name.startswith(OURS)}
     ours = {"PYTHONPATH": own.get("MIZZEN_COMMAND_PYTHONPATH", own.get("PYTHONPATH", ""))}
     ours["PATH"] = str(Path(python).parent)

@@ -6,7 +6,8 @@
     replicas/<replica>/       `worker-0`, `chief-0`, …
         task.json             the task of its runner; the engine writes it
         report.json           the present activity of its runner
-        progress.json         MIZZEN_PROGRESS, written by the code
+        reported/             the only folder here that the command may write to
+            progress.json     MIZZEN_PROGRESS, written by the code
         progress.jsonl        earlier reports, a line each
         <attempt>.log         the command's output; it writes there itself, so a killed process loses no line
         <attempt>.times       when the log reached which size (`log_times.py`)
@@ -47,8 +48,13 @@ class ReplicaPlace:
         return self.folder / "report.json"
 
     @property
+    def reported(self) -> Path:
+        return self.folder / "reported"
+
+    @property
     def progress(self) -> Path:
-        return self.folder / "progress.json"
+        # Jobs of earlier releases have no such folder.
+        return (self.reported if self.reported.is_dir() else self.folder) / "progress.json"
 
     @property
     def past_progress(self) -> Path:

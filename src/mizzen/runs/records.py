@@ -73,6 +73,8 @@ class Task(JsonRecord):
     """The command's working folder, if not the version's folder."""
     grace: float = 10.0
     """Seconds between TERM and KILL."""
+    confinement: Mapping[str, Any] | None = None
+    """What the command may reach (`confinement/spec.py`); None: whatever the plane may."""
     keep_seconds: float = 600.0
     """How long to wait at the end for an unresponsive blob store."""
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 from mizzen.supervisor.data_dir import Home, load_key
 from mizzen.supervisor.protocol import MAX_LINE, ProcessSpec, ProcessView
 
+
 class SupervisorGone(Exception):
     """There is no supervisor, or the connection to it ended."""
 

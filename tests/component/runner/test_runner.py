@@ -273,7 +273,7 @@ def test_what_the_code_reports_is_kept_line_by_line(attempts: Attempts) -> None:
         """
         import json, os, pathlib, time
         progress = pathlib.Path(os.environ["MIZZEN_PROGRESS"])
-        past = progress.with_name("progress.jsonl")
+        past = progress.parent.with_name("progress.jsonl")
         for step in (1, 2):
             progress.write_text(json.dumps({"step": step, "metrics": {"loss": 1 / step}}))
             while not past.exists() or f'"step": {step}' not in past.read_text():

@@ -107,7 +107,7 @@ def status(session: PlaneSession) -> None:
         info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
         raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
-    replicas = _list_replicas(place)
+    replicas, confinement = _list_replicas(place), _confinement(place)
     found: dict[str, Any] = {
         "control_url": place.control_url,
         "tls_url": place.tls_url,
@@ -115,6 +115,7 @@ def status(session: PlaneSession) -> None:
         "grpc_address": place.grpc_address,
         "data_dir": str(home.data_dir),
         "disk": _disk(home),
+        "confinement": confinement,
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
         "processes": [
@@ -127,8 +128,12 @@ def status(session: PlaneSession) -> None:
         return
     if found["disk"]["level"] != "enough":
         output.warn(f"the disk of the data dir: {found['disk']['message']}")
+    if confinement.get("status") == "False":
+        output.warn(confinement["message"])
     for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
         output.write(f"{key.replace('_', ' '):<15} {found[key] or ''}")
+    if confinement.get("status") == "True":
+        output.write(f"{'confinement':<15} {confinement['message']}")
     output.write()
     output.write_table(
         ("PROCESS", "STATE", "PID", "RESTARTS", "MESSAGE"),
@@ -164,6 +169,30 @@ def _disk(home: Home) -> dict[str, Any]:
     low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
     room = Room(home.data_dir, low, critical)
     return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.describe()}
+
+
+def _confinement(place: PlaneAddress) -> dict[str, str]:
+    """How this machine confines models: status and message of the Node's condition; empty if the plane does not
+    answer."""
+    from mizzen.sdk.client import AsyncPlane
+
+    async def ask() -> dict[str, str]:
+        async with asyncio.timeout(_PATIENCE), AsyncPlane(place, patience=0.0) as plane:
+            nodes = (await plane.list("nodes"))["items"]
+        found = [each for node in nodes for each in (node.get("status") or {}).get("conditions") or ()]
+        return next(
+            (
+                {"status": each["status"], "message": str(each.get("message") or "")}
+                for each in found
+                if each["type"] == "ModelsConfined"
+            ),
+            {},
+        )
+
+    try:
+        return asyncio.run(ask())
+    except (errors.MizzenError, TimeoutError):
+        return {}
 
 
 def _list_replicas(place: PlaneAddress) -> dict[str, dict[str, str]]:

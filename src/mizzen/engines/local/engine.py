@@ -16,7 +16,8 @@ from dataclasses import replace
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.engines.engine import Capability, Observation
-from mizzen.engines.local import logs
+from mizzen.engines.local import confinements, logs
+from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.engines.local.environments.lifecycle import NO_ROOM, BuildSettings, Environments
 from mizzen.engines.local.gpus.allocation import Device
 from mizzen.engines.local.gpus.usage import GpuAllocator, GpuAssignment
@@ -50,6 +51,7 @@ MAX_REQUEST_SECONDS = 65.0
 """No request takes longer: gateways limit them to 60 seconds."""
 
 DEFAULT_BUILD = BuildSettings()
+DEFAULT_CONFINEMENT = ConfinementPolicy()
 
 
 class LocalEngine:
@@ -67,19 +69,21 @@ class LocalEngine:
         intervals: ProbeIntervals = DEFAULT_INTERVALS,
         blob_env: Mapping[str, str] | None = None,
         blob_secrets: Mapping[str, str] | None = None,
+        confining: ConfinementPolicy = DEFAULT_CONFINEMENT,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`python` replaces the command word `python` in a workload without its own environment. `reveal` returns
         secrets and is called whenever a process may have to be started; their values go to the supervisor and to that
         process, and nowhere else. `build_settings`: for environments. `gpus`: the devices to allocate. `intervals`: of
-        HTTP readiness probes. `blob_env`, `blob_secrets`: variables that tell a runner where the blob store is. `now`
-        is the supervisor's clock: seconds since 1970."""
+        HTTP readiness probes. `confining`: how users' code is confined. `blob_env`, `blob_secrets`: variables that tell
+        a runner where the blob store is. `now` is the supervisor's clock: seconds since 1970."""
         self._home = home
         self._blobs = blobs
         self._python = python
         self._now = now
         self._cores = count_cores()
         self._gpus = GpuAllocator(home, gpus)
+        self._confining = confining
         self._ports = ReplicaPorts(home)
         self._observer = ProcessObserver(home, self._hint, intervals)
         self._reloads = ReloadCoordinator(self._observer, self._hint)
@@ -89,7 +93,7 @@ class LocalEngine:
         self._preparer = Preparer(self._environments, reveal)
         self._tasks = TrainingTasks(
             home, self._observer, self._gpus, self._supervisor, self._preparer,
-            python=python, blob_env=blob_env or {}, blob_secrets=blob_secrets or {},
+            python=python, blob_env=blob_env or {}, blob_secrets=blob_secrets or {}, confining=confining,
         )  # fmt: skip
         self._observer_task: asyncio.Task[None] | None = None
         self._client: Client | None = None
@@ -260,6 +264,7 @@ class LocalEngine:
             if spec.began:
                 await asyncio.to_thread(self._reloads.remove_unused, paths, self._reloads.files_in_use(paths, spec))
             await asyncio.to_thread(self._blobs.lay_out, spec.artifacts, paths.folder(spec, digest))
+            await asyncio.to_thread(_make_own_folders, paths)
             self._laid_out[paths.uid] = digest
 
     async def _apply_processes(
@@ -300,6 +305,7 @@ class LocalEngine:
                     spec, paths, index,
                     python=self._python, threads=threads, secrets=prepared.secrets, files=files.get(index),
                     built=prepared.built, gpus=gpus.variables.get(index), cwd=cwd,
+                    confinement=confinements.of_replica(self._confining, spec, paths, built=prepared.built, cwd=cwd),
                 )
                 for index in indices
                 if not isinstance(prepared, Obstacle) and index not in gpus.obstacles
@@ -396,8 +402,12 @@ def _existing_folder(path: str) -> str | None:
     return path if os.path.isabs(path) and os.path.isdir(path) else None
 
 
+def _make_own_folders(paths: WorkloadPaths) -> None:
+    for folder in (paths.scratch, paths.socket_folder):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def _remove_files(paths: WorkloadPaths) -> None:
-    for path in paths.sockets():
-        path.unlink(missing_ok=True)
+    remove_tree(paths.socket_folder)
     remove_tree(paths.work)
     logs.prune(paths.home.logs, lambda uid: WorkloadPaths(paths.home, uid).work.exists())

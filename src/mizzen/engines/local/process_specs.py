@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mizzen.confinement.spec import Confinement
 from mizzen.engines.local import http_env
 from mizzen.engines.local.gpus.allocation import ACCOUNTING
 from mizzen.engines.local.probes.frame_probe import ProbeState, Readiness, ReplicaReport
@@ -16,6 +17,7 @@ from mizzen.engines.local.probes.http_probe import HOST, HttpTarget
 from mizzen.kinds.rules import workload_template
 from mizzen.kinds.text.quantities import amount
 from mizzen.kinds.workload import EXIT_OUT_OF_MEMORY, ReplicaState, ReplicaStatus, WorkloadSpec
+from mizzen.protocol.frames.authentication import key_path
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.protocol import KEPT_MEMORY, ProcessSpec, ProcessView, State
 
@@ -66,6 +68,11 @@ class WorkloadPaths:
     def files(self) -> Path:
         return self.work / "files"
 
+    @property
+    def scratch(self) -> Path:
+        """HOME and TMPDIR of its processes, the only folder here that they may write to."""
+        return self.work / "scratch"
+
     def folder(self, spec: WorkloadSpec, digest: str) -> Path:
         """The folder of the files with this digest. Each has its own: a process may still have earlier files open."""
         return self.files if digest == initial_files(spec) else self.work / f"files-{digest}"
@@ -81,20 +88,21 @@ class WorkloadPaths:
     def index(self, key: str) -> int:
         return int(key.removeprefix(self.prefix))
 
+    @property
+    def socket_folder(self) -> Path:
+        return self.home.sockets / self.uid[:12]
+
     def socket(self, index: int) -> Path:
         """Short, because the whole path must fit into a socket's address."""
-        return self.home.sockets / f"{self.uid[:12]}.{index}.sock"
+        return self.socket_folder / f"{index}.sock"
 
     def address(self, index: int) -> str:
         if self.ports is None:
             return f"unix:{self.socket(index)}"
         return f"http://{HOST}:{self.ports[index]}" if index in self.ports else ""
 
-    def sockets(self) -> list[Path]:
-        return list(self.home.sockets.glob(f"{self.uid[:12]}.*.sock"))
-
     def termination_log(self, index: int) -> Path:
-        return self.work / f"termination.{index}"
+        return self.scratch / f"termination.{index}"
 
     def log(self, index: int) -> Path:
         return self.home.logs / f"{self.key(index)}.log"
@@ -175,10 +183,12 @@ def process_of(
     built: BuiltEnvironment | None = None,
     gpus: Mapping[str, str] | None = None,
     cwd: str | None = None,
+    confinement: Confinement | None = None,
 ) -> ProcessSpec:
     """`secrets` are the values of `spec.secret_env`, by variable. `files`: the digest of the files that it starts with
     next time; None: those of the spec. `built`: its own environment, if it has one. `gpus`: variables that name the
-    GPUs it may use, or hide them all. `cwd`: its working directory; None: its own folder."""
+    GPUs it may use, or hide them all. `cwd`: its working directory; None: its own folder.
+    `confinement`: what it may reach; None: everything that the plane may."""
     files = files or artifacts_digest(spec)
     # A spec must not set the variables that record GPU allocations: the engine reads them back.
     ours = ACCOUNTING.union(gpus or (), _PATHS if built is not None else ())
@@ -215,6 +225,7 @@ def process_of(
         grace=spec.grace_seconds,
         termination_log=str(paths.termination_log(index)),
         rank=RANK,
+        confinement=confinement,
     )
 
 
@@ -236,7 +247,8 @@ def _command_and_env(
 ) -> tuple[tuple[str, ...], Mapping[str, str], Mapping[str, str]]:
     """Its command, its own variables, and those of its socket or port."""
     if spec.purpose == "serve":
-        return spec.command, spec.env, {"MIZZEN_SOCKET": str(paths.socket(index))}
+        socket = str(paths.socket(index))
+        return spec.command, spec.env, {"MIZZEN_SOCKET": socket, "MIZZEN_SOCKET_KEY": str(key_path(socket))}
     assert paths.ports is not None
     return http_env.expand_all(spec.command, spec.env, paths.ports[index])
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
+from mizzen.confinement.spec import Confinement
 from mizzen.engines.local.gpus.allocation import ACCOUNTING
 from mizzen.engines.local.process_specs import (
     RANK,
@@ -94,20 +95,23 @@ def mark_lost(paths: ReplicaPlace, attempt: int) -> bool:
     return True
 
 
-def write_task(paths: WorkloadPaths, spec: WorkloadSpec, namespace: str) -> None:
+def write_task(
+    paths: WorkloadPaths, spec: WorkloadSpec, namespace: str, confinement: Confinement | None = None
+) -> None:
     """Write the task of a runner that is about to start, and remove the report of an earlier one.
 
     Blocking. Raises OSError.
     """
     where = paths_of(paths, spec)
-    task = json.loads(json.dumps(task_of(spec, namespace).to_json()))
+    task = json.loads(json.dumps(task_of(spec, namespace, confinement).to_json()))
     if records.read(where.task) != task:
         records.write(where.task, task)
     where.report.unlink(missing_ok=True)
-    paths.work.mkdir(parents=True, exist_ok=True)
+    paths.scratch.mkdir(parents=True, exist_ok=True)
 
 
-def task_of(spec: WorkloadSpec, namespace: str) -> Task:
+def task_of(spec: WorkloadSpec, namespace: str, confinement: Confinement | None = None) -> Task:
+    """`confinement`: that of its command."""
     task = task_of_spec(spec)
     return Task(
         namespace=namespace,
@@ -130,6 +134,7 @@ def task_of(spec: WorkloadSpec, namespace: str) -> Task:
         trusted=task.trusted,
         working_dir=spec.working_dir or "",
         grace=spec.grace_seconds,
+        confinement=confinement.to_json() if confinement is not None else None,
     )
 
 

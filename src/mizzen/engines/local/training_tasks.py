@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 
-from mizzen.engines.local import runner_specs
+from mizzen.engines.local import confinements, runner_specs
+from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.engines.local.environments.lifecycle import NO_ROOM
 from mizzen.engines.local.gpus.usage import GpuAllocator
 from mizzen.engines.local.observation import ProcessObserver
-from mizzen.engines.local.prepare import Preparer
+from mizzen.engines.local.prepare import Preparer, ProcessInputs
 from mizzen.engines.local.process_specs import Obstacle, WorkloadPaths
 from mizzen.engines.local.runner_specs import INDEX
 from mizzen.errors import Unavailable
@@ -34,6 +35,7 @@ class TrainingTasks:
         python: str,
         blob_env: Mapping[str, str],
         blob_secrets: Mapping[str, str],
+        confining: ConfinementPolicy,
     ) -> None:
         """`python`: our own interpreter. `blob_env`, `blob_secrets`: variables that tell a runner where the blob store
         is."""
@@ -45,6 +47,7 @@ class TrainingTasks:
         self._python = python
         self._blob_env = blob_env
         self._blob_secrets = blob_secrets
+        self._confining = confining
 
     async def apply(
         self, paths: WorkloadPaths, workload: Resource, spec: WorkloadSpec, *, threads: int
@@ -97,7 +100,10 @@ class TrainingTasks:
                     return None, obstacle
                 if view is None or view.fingerprint != process.fingerprint:
                     try:
-                        await asyncio.to_thread(runner_specs.write_task, paths, spec, workload.meta.namespace)
+                        namespace = workload.meta.namespace
+                        built = prepared.built if isinstance(prepared, ProcessInputs) else None
+                        confinement = confinements.of_command(self._confining, spec, paths, namespace, built=built)
+                        await asyncio.to_thread(runner_specs.write_task, paths, spec, namespace, confinement)
                     except OSError as error:
                         return None, Obstacle("waiting", f"its task cannot be written: {error}", NO_ROOM)
                 self._observer.observe(await client.apply(process))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -132,8 +133,10 @@ def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
 def clear(home: Home, spared: Container[str] = ()) -> None:
     """Removes the files about running processes, except the records of `spared` ones."""
     ended = (path for path in home.processes.iterdir() if path.stem not in spared)
-    for path in (home.info, home.socket, home.failure, home.leaving, *ended, *home.sockets.iterdir()):
+    for path in (home.info, home.socket, home.failure, home.leaving, *ended):
         path.unlink(missing_ok=True)
+    for path in home.sockets.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 @contextmanager
