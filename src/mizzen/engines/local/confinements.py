@@ -35,6 +35,9 @@ class ConfinementPolicy:
     """Paths outside the data dir that it must not read, such as the key of a certificate."""
 
 
+DEFAULT_CONFINEMENT = ConfinementPolicy()
+
+
 def of_replica(
     policy: ConfinementPolicy,
     spec: WorkloadSpec,
@@ -89,25 +92,27 @@ def of_command(
     )
 
 
-def of_build(
-    policy: ConfinementPolicy, home: Home, folder: Path, cache: Path, read: tuple[str, ...]
-) -> Confinement | None:
-    """For the tools that build an environment, and the code of its packages. `read`: more that they need, such as a
-    folder of wheels."""
+def of_build(policy: ConfinementPolicy, home: Home, wheels: str) -> Confinement | None:
+    """For the code of packages while an environment is built. The builder adds the folders of that environment.
+
+    `wheels`: the folder that packages come from, if any.
+    """
     if not policy.enabled:
         return None
     return Confinement(
-        read=(*read, *policy.read),
-        write=(str(folder), str(cache)),
+        read=(*((wheels,) if wheels else ()), *policy.read),
+        write=policy.write,
         protected=_protected(policy, home),
-        home=str(cache),
         user=policy.user,
     )
 
 
 def _environment(built: BuiltEnvironment | None) -> list[str]:
-    """The folder of the environment, which is two above its interpreter, and the runtime's modules."""
-    return [str(Path(built.python).parents[1]), built.parts] if built is not None else []
+    """The folder of the environment, that of the interpreter it was made from, and the runtime's modules."""
+    if built is None:
+        return []
+    python = Path(built.python)
+    return [str(python.parents[1]), str(python.resolve().parents[1]), built.parts]
 
 
 def _protected(policy: ConfinementPolicy, home: Home) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.engines.engine import Capability, Observation
 from mizzen.engines.local import confinements, logs
-from mizzen.engines.local.confinements import ConfinementPolicy
+from mizzen.engines.local.confinements import DEFAULT_CONFINEMENT, ConfinementPolicy
 from mizzen.engines.local.environments.lifecycle import NO_ROOM, BuildSettings, Environments
 from mizzen.engines.local.gpus.allocation import Device
 from mizzen.engines.local.gpus.usage import GpuAllocator, GpuAssignment
@@ -51,7 +51,6 @@ MAX_REQUEST_SECONDS = 65.0
 """No request takes longer: gateways limit them to 60 seconds."""
 
 DEFAULT_BUILD = BuildSettings()
-DEFAULT_CONFINEMENT = ConfinementPolicy()
 
 
 class LocalEngine:
@@ -88,7 +87,13 @@ class LocalEngine:
         self._observer = ProcessObserver(home, self._hint, intervals)
         self._reloads = ReloadCoordinator(self._observer, self._hint)
         self._environments = Environments(
-            home, self._supervisor, python=python, build_settings=build_settings, room=blobs.room, now=now
+            home,
+            self._supervisor,
+            python=python,
+            build_settings=build_settings,
+            room=blobs.room,
+            confining=confining,
+            now=now,
         )
         self._preparer = Preparer(self._environments, reveal)
         self._tasks = TrainingTasks(

@@ -13,11 +13,14 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.engines.local.environments import build_output, installers, interpreters
+from mizzen.confinement import machine
+from mizzen.confinement.launcher import child_setup
+from mizzen.confinement.spec import Confinement
+from mizzen.engines.local.environments import build_output, installers, interpreters, runtime_bundle
 from mizzen.engines.local.environments.spec import EnvironmentPaths, EnvironmentStamp
 from mizzen.supervisor.data_dir import read_json, write_json
 
@@ -36,7 +39,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     began = time.time()
     try:
         whole = Builder(paths, order, environ).build()
-    except (BuildFailed, interpreters.NoInterpreter, installers.NoTool, OSError) as error:
+    except (BuildFailed, interpreters.NoInterpreter, installers.NoTool, OSError, subprocess.SubprocessError) as error:
         _print(f"gave up after {time.time() - began:.1f} s" + ("" if isinstance(error, BuildFailed) else f": {error}"))
         paths.remove()  # it may have failed for lack of disk space
         write_json(paths.failure, {"message": str(error), "time": time.time(), "attempt": order.get("attempt", 0)})
@@ -63,23 +66,56 @@ class Builder:
         _print(f"with {tool} and Python {python.version} at {python.path}")
         paths.remove()  # leftovers of a build that was stopped
         self._write_step("resolving")
-        with tempfile.TemporaryDirectory(prefix="mizzen-env-") as folder:
-            listed = Path(folder) / "requirements.txt"
-            listed.write_text("".join(f"{line}\n" for line in order["requirements"]))
-            wheels, known = order["wheels"], self._environ
-            for command in installers.build_commands(tool, paths, python.path, listed, wheels=wheels, environ=known):
-                self._run(command)
+        self._run(installers.create_command(tool, paths, python.path, self._environ))
+        base = str(Path(python.path).resolve())
+        with tempfile.TemporaryDirectory(prefix=f".{paths.key}.", dir=paths.root) as folder:
+            confined = self._confinement(base, Path(folder))
+            self._install(tool, Path(folder), confined)
+            self._write_step("compiling it")
+            self._run(installers.compile_command(base, (paths.folder, self._lay_out_runtime())))
             self._write_step("checking it")
-            self._run([str(paths.python), "-I", "-c", _CHECK])
+            self._run([str(paths.python), "-I", "-c", _CHECK], confined)
         return self._write_stamp(python.version, tool)
 
-    def _run(self, command: Sequence[str]) -> None:
-        """Raises BuildFailed with the last lines of the output."""
+    def _install(self, tool: str, folder: Path, confined: Confinement | None) -> None:
+        """Packages that have to be built are built in confinement: their code runs."""
+        listed = folder / "requirements.txt"
+        listed.write_text("".join(f"{line}\n" for line in self._order["requirements"]))
+        wheels = self._order["wheels"]
+
+        def command(*, build: bool) -> list[str]:
+            return installers.install_command(
+                tool, self._place, listed, wheels=wheels, environ=self._environ, build=build
+            )
+
+        if confined is not None:
+            try:
+                self._run(command(build=False))
+            except BuildFailed:
+                _print("not from wheels alone; trying to build packages")
+            else:
+                return
+        self._run(command(build=True), confined, cache=folder)
+
+    def _confinement(self, base: str, folder: Path) -> Confinement | None:
+        """For code of packages. `base`: the interpreter; `folder`: for temporary files."""
+        found = Confinement.from_json(self._order.get("confinement"))
+        if found is None:
+            return None
+        tools = (str(Path(base).parents[1]), *installers.settings_files(self._environ))
+        return replace(found, read=(*found.read, *tools), write=(*found.write, str(self._place.folder), str(folder)))
+
+    def _lay_out_runtime(self) -> Path:
+        return runtime_bundle.lay_out_runtime(self._place.root.parent)
+
+    def _run(self, command: Sequence[str], confined: Confinement | None = None, cache: Path | None = None) -> None:
+        """`cache`: a folder for its downloads and temporary files. Raises BuildFailed with the end of the output."""
         last: deque[str] = deque(maxlen=_LINES_KEPT)
         with subprocess.Popen(
             command,
-            env=self._environ,
-            cwd=self._place.root,
+            env={**self._environ, **(installers.private_cache(cache) if cache is not None else {})},
+            preexec_fn=child_setup(confined, machine.detect()) if confined is not None else None,  # noqa: PLW1509
+            cwd=cache or self._place.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

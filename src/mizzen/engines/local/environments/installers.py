@@ -10,7 +10,7 @@ import importlib.util
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -60,26 +60,51 @@ def find_uv(environ: Mapping[str, str]) -> str | None:
     return shutil.which("uv", path=environ.get("PATH"))
 
 
-def build_commands(
-    tool: str, paths: EnvironmentPaths, python: str, listed: Path, *, wheels: str, environ: Mapping[str, str]
-) -> Iterator[list[str]]:
-    """The commands to run, in order. `listed` is a requirements file."""
-    source = ["--no-index", "--find-links", wheels] if wheels else []
+def create_command(tool: str, paths: EnvironmentPaths, python: str, environ: Mapping[str, str]) -> list[str]:
+    """The command that creates an empty environment."""
     if tool == "uv":
-        program = find_uv(environ)
-        assert program is not None
-        yield [program, "venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(paths.folder)]
-        yield [program, "pip", "install", "--python", str(paths.python), *source, "-r", str(listed)]
-        return
-    # Modules are compiled by the first process that imports them; most are never imported.
+        return [
+            _uv(environ), "venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(paths.folder)
+        ]  # fmt: skip
+    return [python, "-m", "venv", *(["--without-pip"] if _has_pip() else []), str(paths.folder)]
+
+
+def install_command(
+    tool: str, paths: EnvironmentPaths, listed: Path, *, wheels: str, environ: Mapping[str, str], build: bool
+) -> list[str]:
+    """The command that installs the packages of the requirements file `listed`.
+
+    Without `build`, only from wheels, whose installation runs no code of theirs.
+    """
+    source = ["--no-index", "--find-links", wheels] if wheels else []
+    python = str(paths.python)
+    if tool == "uv":
+        ready = [] if build else ["--no-build"]
+        return [_uv(environ), "pip", "install", "--python", python, *ready, *source, "-r", str(listed)]
+    ready = [] if build else ["--only-binary", ":all:"]
     quick = ["--no-compile", "--no-input", "--disable-pip-version-check", "--progress-bar", "off"]
-    installing = ["install", *quick, *source]
-    if importlib.util.find_spec("pip") is not None:  # our pip can install for other interpreters
-        yield [python, "-m", "venv", "--without-pip", str(paths.folder)]
-        yield [sys.executable, "-P", "-m", "pip", "--python", str(paths.python), *installing, "-r", str(listed)]
-    else:
-        yield [python, "-m", "venv", str(paths.folder)]
-        yield [str(paths.python), "-m", "pip", *installing, "-r", str(listed)]
+    # Our pip can install for other interpreters.
+    pip = [sys.executable, "-P", "-m", "pip", "--python", python] if _has_pip() else [python, "-m", "pip"]
+    return [*pip, "install", *quick, *ready, *source, "-r", str(listed)]
+
+
+def compile_command(python: str, folders: Iterable[Path]) -> list[str]:
+    """The command that writes the bytecode of modules, which confined processes cannot. It runs none of their code:
+    `python` is the interpreter without any packages."""
+    return [python, "-I", "-S", "-m", "compileall", "-q", "-j", "0", *map(str, folders)]
+
+
+def settings_files(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where uv and pip are configured, and where uv keeps interpreters."""
+    home = Path(environ.get("HOME") or "/nonexistent")
+    config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    named = [environ[name] for name in ("PIP_CONFIG_FILE", "UV_CONFIG_FILE", "NETRC") if environ.get(name)]
+    return (*named, *map(str, (config / "pip", config / "uv", home / ".pip", home / ".netrc")))
+
+
+def private_cache(folder: Path) -> dict[str, str]:
+    """Variables that keep a build's temporary files and downloads from those of others."""
+    return dict.fromkeys(("TMPDIR", "TMP", "TEMP", "UV_CACHE_DIR", "PIP_CACHE_DIR", "XDG_CACHE_HOME"), str(folder))
 
 
 def filter_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -88,3 +113,13 @@ def filter_environment(environ: Mapping[str, str]) -> dict[str, str]:
     known = {name: value for name, value in environ.items() if _ALLOWED.fullmatch(name)}
     known = {name: value for name, value in known.items() if not _DENIED.fullmatch(name)}
     return known | {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
+
+
+def _uv(environ: Mapping[str, str]) -> str:
+    program = find_uv(environ)
+    assert program is not None
+    return program
+
+
+def _has_pip() -> bool:
+    return importlib.util.find_spec("pip") is not None

@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.blobs.disk_room import Room
+from mizzen.engines.local import confinements
+from mizzen.engines.local.confinements import DEFAULT_CONFINEMENT, ConfinementPolicy
 from mizzen.engines.local.environments import runtime_bundle
 from mizzen.engines.local.environments.spec import (
     PREFIX,
@@ -70,14 +72,17 @@ class Environments:
         python: str,
         build_settings: BuildSettings,
         room: Room | None = None,
+        confining: ConfinementPolicy = DEFAULT_CONFINEMENT,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """`python` is our own interpreter, which runs the builder. `room` is checked before each build."""
+        """`python` is our own interpreter, which runs the builder. `room` is checked before each build. `confining`:
+        how the code of packages is confined while they are built."""
         self._home = home
         self._supervisor = supervisor
         self._python = python
         self._build_settings = build_settings
         self._room = room
+        self._confining = confining
         self._now = now
         self._turn = asyncio.Lock()
         self._wanted: dict[str, str] = {}
@@ -177,6 +182,8 @@ class Environments:
             attempt = failure["attempt"] + 1 if failure is not None else 0
             self._settled.discard(paths.key)
             order = {**asdict(recipe), **asdict(self._build_settings), "attempt": attempt, "time": self._now()}
+            confinement = confinements.of_build(self._confining, self._home, self._build_settings.wheels)
+            order |= {"confinement": confinement.to_json()} if confinement is not None else {}
             await asyncio.to_thread(_order, paths, order)
             await client.apply(self._build_process(paths))
             return Obstacle("waiting", _describe_progress(paths, self._now()), BUILDING)
