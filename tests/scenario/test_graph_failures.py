@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import graphs, grpcs, planes
+from tests.support import graphs, grpcs, planes, run_folder
 from tests.support.graphs import Asked, Graphs, Reply, node, outputs
 
 MODELS = """
@@ -72,8 +72,8 @@ class Gate:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("gate")
+def folder() -> Path:
+    return run_folder.shared("gate")
 
 
 @pytest.fixture(scope="module")

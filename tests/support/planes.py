@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import psutil
 
 from tests.support import commands
+from tests.support.run_folder import shared_root
 
 T = TypeVar("T")
 
@@ -74,7 +75,9 @@ def run_cli(
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
     done = commands.run(
         words,
-        environ=environment | {"MIZZEN_DATA_DIR": str(data_dir), "COLUMNS": "200"} | environ,
+        environ=environment
+        | {"MIZZEN_DATA_DIR": str(data_dir), "MIZZEN_MODEL_WRITE_PATHS": str(shared_root()), "COLUMNS": "200"}
+        | environ,
         cwd=cwd or data_dir.parent,
         timeout=120,
     )

@@ -25,6 +25,17 @@ def create() -> Path:
     return folder
 
 
+def shared(name: str) -> Path:
+    """A new folder that the models of all planes of the tests may write to."""
+    return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=shared_root()))
+
+
+def shared_root() -> Path:
+    root = Path(os.environ["TMPDIR"]) / "shared"
+    root.mkdir(exist_ok=True)
+    return root
+
+
 def remove(folder: Path) -> None:
     tempfile.tempdir = None
     os.environ.pop("TMPDIR", None)
@@ -47,6 +58,7 @@ def end_processes(folder: Path) -> list[str]:
 def _processes(folder: Path) -> Iterator[psutil.Process]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            ours = process.pid != os.getpid() and process.environ().get("TMPDIR") == str(folder)
+            # Models have temporary folders of their own, in those of the planes.
+            ours = process.pid != os.getpid() and process.environ().get("TMPDIR", "").startswith(str(folder))
             if ours and process.status() != psutil.STATUS_ZOMBIE:
                 yield process

@@ -92,7 +92,7 @@ async def opened(
             client.close()
 
     making = BuildSettings(tool, str(index))
-    given = {"now": now} if now is not None else {}
+    given: dict[str, Any] = {"now": now} if now is not None else {}
     yield Environments(plane.home, asking, python=sys.executable, build_settings=making, room=room, **given)
 
 

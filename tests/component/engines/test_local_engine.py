@@ -170,7 +170,7 @@ def test_a_replica_runs_with_what_the_workload_and_the_engine_say() -> None:
     )
     process = process_of(spec, place, 7, python="/bin/py")
     assert process.argv == ("/bin/py", "-P", "-m", "m")
-    assert process.env["MIZZEN_SOCKET"] == "/d/run/w/5e0f1a2b-3c4.7.sock"
+    assert process.env["MIZZEN_SOCKET"] == "/d/run/w/5e0f1a2b-3c4/7.sock"
     assert (process.env["OMP_NUM_THREADS"], process.varying["MKL_NUM_THREADS"]) == ("4", "1")
     assert process.env["MIZZEN_ARTIFACTS"] == f"/d/work/{UID}/files"
     assert (process.restart, process.grace, process.rank) == ("never", 3, 2)

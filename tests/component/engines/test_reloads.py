@@ -173,7 +173,7 @@ def test_one_that_refuses_what_another_has_taken_is_started_anew_with_it(world: 
 
     async def body() -> None:
         before = await ready(world.engine, first)
-        second = world.moved(first, refuses=".1.sock")
+        second = world.moved(first, refuses="/1.sock")
         seen = await observed(world.engine, reported(second, before), have(second))
         assert seen.replicas[0].pid == before.replicas[0].pid
         assert seen.replicas[1].pid != before.replicas[1].pid

@@ -75,12 +75,23 @@ def test_which_tool_builds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("tool", ["uv", "pip"])
 def test_a_folder_of_wheels_is_all_that_is_asked(tool: str, tmp_path: Path) -> None:
     place = EnvironmentPaths(tmp_path, "k")
-    *_, install = installers.build_commands(
-        tool, place, "python3", tmp_path / "r", wheels="/wheels", environ=os.environ
-    )
-    assert install[install.index("--no-index") :][:3] == ["--no-index", "--find-links", "/wheels"]
-    *_, install = installers.build_commands(tool, place, "python3", tmp_path / "r", wheels="", environ=os.environ)
-    assert "--no-index" not in install
+    listed = tmp_path / "r"
+    for build in (False, True):
+        install = installers.install_command(tool, place, listed, wheels="/wheels", environ=os.environ, build=build)
+        assert install[install.index("--no-index") :][:3] == ["--no-index", "--find-links", "/wheels"]
+        install = installers.install_command(tool, place, listed, wheels="", environ=os.environ, build=build)
+        assert "--no-index" not in install
+
+
+@pytest.mark.parametrize("tool", ["uv", "pip"])
+def test_a_wheel_is_installed_without_any_code_of_it(tool: str, tmp_path: Path) -> None:
+    place = EnvironmentPaths(tmp_path, "k")
+
+    def command(*, build: bool) -> list[str]:
+        return installers.install_command(tool, place, tmp_path / "r", wheels="", environ=os.environ, build=build)
+
+    assert {"--no-build", "--only-binary"} & set(command(build=False))
+    assert not {"--no-build", "--only-binary"} & set(command(build=True))
 
 
 def test_our_own_python_is_found_without_looking() -> None:

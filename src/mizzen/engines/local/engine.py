@@ -269,7 +269,6 @@ class LocalEngine:
             if spec.began:
                 await asyncio.to_thread(self._reloads.remove_unused, paths, self._reloads.files_in_use(paths, spec))
             await asyncio.to_thread(self._blobs.lay_out, spec.artifacts, paths.folder(spec, digest))
-            await asyncio.to_thread(_make_own_folders, paths)
             self._laid_out[paths.uid] = digest
 
     async def _apply_processes(
@@ -292,6 +291,7 @@ class LocalEngine:
             return self._status(paths, view, reported, indices).state == "ready"
 
         async with self._supervisor() as client:
+            _make_own_folders(paths)
             before = await client.list(paths.prefix)
             if paths.ports is not None:
                 await self._replace_lost_ports(client, paths, spec, reported, before)
@@ -408,8 +408,8 @@ def _existing_folder(path: str) -> str | None:
 
 
 def _make_own_folders(paths: WorkloadPaths) -> None:
-    for folder in (paths.scratch, paths.socket_folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in (paths.work, paths.scratch, paths.socket_folder):
+        folder.mkdir(mode=0o700, parents=folder == paths.work, exist_ok=True)
 
 
 def _remove_files(paths: WorkloadPaths) -> None:
