@@ -57,7 +57,7 @@ def of_replica(
         read=(*read, *policy.read),
         write=(str(paths.scratch), str(paths.socket_folder), *policy.write),
         outside=(cwd,) if cwd else (),
-        protected=_protected(policy, paths.home),
+        protected=_list_protected(policy, paths.home),
         home=str(paths.scratch),
         user=policy.user,
     )
@@ -86,7 +86,7 @@ def of_command(
         read=(str(job.dataset), *_environment(built), *policy.read),
         write=(*map(str, own), *policy.write),
         outside=tuple(outside),
-        protected=_protected(policy, paths.home),
+        protected=_list_protected(policy, paths.home),
         home=str(paths.scratch),
         user=policy.user,
     )
@@ -102,7 +102,7 @@ def of_build(policy: ConfinementPolicy, home: Home, wheels: str) -> Confinement 
     return Confinement(
         read=(*((wheels,) if wheels else ()), *policy.read),
         write=policy.write,
-        protected=_protected(policy, home),
+        protected=_list_protected(policy, home),
         user=policy.user,
     )
 
@@ -115,5 +115,5 @@ def _environment(built: BuiltEnvironment | None) -> list[str]:
     return [str(python.parents[1]), str(python.resolve().parents[1]), built.parts]
 
 
-def _protected(policy: ConfinementPolicy, home: Home) -> tuple[str, ...]:
+def _list_protected(policy: ConfinementPolicy, home: Home) -> tuple[str, ...]:
     return (str(home.data_dir), str(home.run), *policy.protected)
