@@ -5,6 +5,7 @@ UV ?= uv
 PORT ?=
 ARGS ?=
 TORCH ?=
+ATTACK ?=
 # More than there are cores: most tests wait for a process or a disk most of the time.
 JOBS ?= 4
 
@@ -33,7 +34,7 @@ PORTS := --port $(PORT) --inference-port $(shell expr $(PORT) + 1) --grpc-port $
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-properties test-faults test-conformance test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-graphs bench-footprint bench-training clean moved
+.PHONY: help setup run test test-properties test-faults test-conformance test-attack test-ml check gen clients lock bench bench-core bench-scale bench-peers bench-graphs bench-footprint bench-training clean moved
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,13 +53,16 @@ run: setup ## Start a plane with a demo model, in the foreground (PORT=0 picks f
 	@MIZZEN_LAUNCHER=./mizzen ./mizzen up --demo --data-dir .mizzen-demo $(PORTS)
 
 test: setup ## Run all tests but the long tiers (ARGS="-k name" is handed to pytest; JOBS=n runs n at once)
-	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PY) -m pytest tests --ignore=tests/faults --ignore=tests/attack --ignore=tests/conformance --ignore=tests/ml -n $(JOBS) --dist worksteal $(ARGS)
 
 test-properties: setup ## Run the property tests with all examples, as CI does (`make test` tries a fifth of them)
-	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/conformance --ignore=tests/ml -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
+	@TEST_EXAMPLES=full $(PY) -m pytest tests --ignore=tests/faults --ignore=tests/attack --ignore=tests/conformance --ignore=tests/ml -m hypothesis -n $(JOBS) --dist worksteal $(ARGS)
 
 test-faults: setup ## Run the tests that kill processes under load
 	@$(PY) -m pytest tests/faults -n 2 --dist loadfile $(ARGS)
+
+test-attack: setup ## Attack a plane: hostile models, requests and damaged files (ATTACK=long also fuzzes for longer)
+	@ATTACK="$(ATTACK)" $(PY) -m pytest tests/attack -n 2 --dist loadfile $(ARGS)
 
 test-conformance: setup ## Run the README, and unmodified clients of others, such as kubectl, each in .venvs/<name>
 	@PYTHON="$(PYTHON)" tools/clients.sh

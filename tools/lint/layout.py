@@ -16,7 +16,19 @@ MODULES_REFUSED = 13
 VAGUE_NAMES = frozenset({
     "util", "utils", "helper", "helpers", "common", "misc", "base", "manager", "managers",
 })  # fmt: skip
-TIERS = ("unit", "component", "contract", "scenario", "faults", "docs", "conformance", "browser", "kube", "ml")
+TIERS = (
+    "unit",
+    "component",
+    "contract",
+    "scenario",
+    "faults",
+    "attack",
+    "docs",
+    "conformance",
+    "browser",
+    "kube",
+    "ml",
+)
 MACHINE_PATH = re.compile(r"(?<![\w.>-])/(?:root/|home/[\w.-]+)")
 REGISTRY = re.compile(r"\b(?:https?|file)://|--(?:extra-)?index-url|--find-links|--trusted-host", re.IGNORECASE)
 
