@@ -162,7 +162,7 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
         at, end, left = 0, len(data), TURN_BYTES
         self._turn_begun = 0
         while at < end and left > 0 and self._turn_begun < TURN_REQUESTS and self._may_parse():
-            size = self._known_rest()
+            size = self._count_rest()
             if not size:
                 found = data.find(_END, at, at + SLICE_BYTES)
                 size = SLICE_BYTES if found < 0 else found + len(_END) - at
@@ -180,7 +180,7 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
     def _may_parse(self) -> bool:
         return not (self._ignores_input or self.flow.app_paused or self.is_full() or self.transport.is_closing())
 
-    def _known_rest(self) -> int:
+    def _count_rest(self) -> int:
         """Return the bytes that are missing of a body whose length is known."""
         return self._length - self._body_bytes if self._reading and not self._in_head and self._length else 0
 

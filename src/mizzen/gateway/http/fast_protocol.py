@@ -260,8 +260,8 @@ class FastProtocol(PipelinedProtocol):
         while data and not self._ignores_input:
             data = self._parse(data)
 
-    def _known_rest(self) -> int:
-        return self._left or super()._known_rest()
+    def _count_rest(self) -> int:
+        return self._left or super()._count_rest()
 
     def _parse(self, data: bytes) -> bytes:
         """Parse data, and return the part that was not parsed."""
