@@ -18,6 +18,8 @@ from typing import NamedTuple
 HOLD_SECONDS = 2.0
 """A server that takes nothing for so long is said to hold the client."""
 BLOCK_BYTES = 64 << 10
+MESSAGE_BYTES = 1 << 20
+"""Of a gRPC message that never comes to its end."""
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RESET, SETTINGS, PING, WINDOW, CONTINUATION = 0, 1, 2, 3, 4, 6, 8, 9
@@ -91,6 +93,26 @@ def http1(read_path: str, post_path: str, *headers: str) -> list[Attack]:
     ]
 
 
+def responses() -> list[Attack]:
+    """What a service may answer."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    chunked = head + b"Transfer-Encoding: chunked\r\n\r\n"
+    return [
+        Attack("100 Continue", repeat(b"", b"HTTP/1.1 100 Continue\r\n\r\n")),
+        Attack("103 Early Hints", repeat(b"", b"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n")),
+        Attack("one-byte chunks", repeat(chunked, b"1\r\n \r\n")),
+        Attack("chunk extensions", repeat(chunked, b"1;" + b"a" * 8000 + b"\r\n \r\n")),
+        Attack("short extensions", repeat(chunked, b"1;" + b"a" * 200 + b"\r\n \r\n")),
+        Attack("trailers", repeat(chunked + b"1\r\n \r\n0\r\n", b"a: b\r\n")),
+        Attack("headers", repeat(head, b"a: b\r\n")),
+        Attack("one header", repeat(head + b"a: ", b"b" * 1000)),
+        Attack("empty lines", repeat(b"", b"\r\n")),
+        Attack("body without end", repeat(head + b"\r\n", b" " * 1000)),
+        Attack("chunks without end", repeat(chunked, b"3e8\r\n" + b" " * 1000 + b"\r\n")),
+        Attack("another coding", repeat(head + b"Transfer-Encoding: gzip, chunked\r\n\r\n", b"1\r\n \r\n")),
+    ]
+
+
 # HTTP/2
 
 
@@ -118,11 +140,12 @@ def http2(method: str, *, more: bytes = b"") -> list[Attack]:
     head = call_head(method) + more
     hello = PREFACE + frame(SETTINGS, 0, 0)
     opened = hello + frame(HEADERS, END_HEADERS, 1, head)
+    begun = opened + frame(DATA, 0, 1, struct.pack(">BL", 0, MESSAGE_BYTES))
     none = call_head("/no.Such/Method")
     reset = frame(RESET, 0, 1, struct.pack(">L", 8))[9:]
     return [
-        Attack("one-byte DATA", repeat(opened, frame(DATA, 0, 1, b"x"))),
-        Attack("empty DATA", repeat(opened, frame(DATA, 0, 1))),
+        Attack("one-byte DATA", repeat(begun, frame(DATA, 0, 1, b"x"))),
+        Attack("empty DATA", repeat(begun, frame(DATA, 0, 1))),
         Attack("PING", repeat(hello, frame(PING, 0, 0, bytes(8)))),
         Attack("PING, unread", repeat(hello, frame(PING, 0, 0, bytes(8))), reads=False),
         Attack("SETTINGS", repeat(hello, frame(SETTINGS, 0, 0, struct.pack(">HL", 4, 65_535)))),

@@ -103,9 +103,9 @@ class Costs:
     def is_excessive(self) -> bool:
         return max(self.growth.values()) > 2 * MAX_GROWTH
 
-    def check(self, sent: int) -> None:
+    def check(self, sent: int, *, most: int = MAX_GROWTH) -> None:
         for name, growth in self.growth.items():
-            assert growth <= MAX_GROWTH, f"{name} grew by {growth / MB:.0f} MB"
+            assert growth <= most, f"{name} grew by {growth / MB:.0f} MB"
         for name, cpu in self.cpu.items():
             assert cpu <= CPU_SLACK + CPU_PER_MB * sent / MB, f"{name} took {cpu:.1f} s for {sent / MB:.1f} MB"
 
@@ -176,6 +176,34 @@ def test_control_frames_and_tiny_data_end_a_connection(ports: Ports, name: str) 
 def test_grpc_responses_that_nobody_reads(ports: Ports) -> None:
     assert attack(ports, "grpc", "refused calls, unread", PIPELINED_BYTES).ended in ("held", "closed")
     attack(ports, "grpc", "PING, unread", PIPELINED_BYTES)
+
+
+@pytest.mark.parametrize("name", [each.name for each in attack_streams.responses()])
+def test_services_cannot_answer_without_end(ports: Ports, name: str) -> None:
+    """A body may have 64 MB, which is a documented bound."""
+    chosen = next(each for each in attack_streams.responses() if each.name == name)
+    most = (100 if name.endswith("without end") else 24) * MB
+    sent: list[int] = []
+
+    def answer(asked: graphs.Asked) -> None:
+        sent.append(0)
+        asked.connection.settimeout(60)
+        with contextlib.suppress(ConnectionError):
+            for block in chosen.blocks():
+                asked.connection.sendall(block)
+                sent[-1] += len(block)
+                if sent[-1] > most:
+                    break
+
+    with graphs.service(answer) as service, graphs.graphs_of(ports.plane) as made:
+        made.serve("hostile", service.node("a"))
+        with Costs(ports.watched()) as costs:
+            assert made.ask("hostile").code >= 500
+            ports.check_others()
+        made.delete("hostile")
+    assert sent
+    assert max(sent) < most
+    costs.check(sum(sent), most=3 * MAX_GROWTH if name.endswith("without end") else MAX_GROWTH)
 
 
 CODINGS = [
