@@ -20,11 +20,12 @@ from uvicorn.server import ServerState
 
 from mizzen.web.connection_limits import LimitedConnection
 
-SLICE_BYTES: Final = 8 << 10
-"""Parsed in one piece, unless it is of a body whose length is known."""
-TURN_BYTES: Final = 32 << 10
-"""Parsed in one turn of the event loop, not counting bodies of known length."""
-TURN_REQUESTS: Final = 16
+SLICE_BYTES: Final = 2 << 10
+"""Parsed in one piece and in one turn of the event loop, unless it is of a body with large pieces."""
+BODY_SLICE_BYTES: Final = 16 << 10
+"""The same, of a body in chunks of at least `LARGE_PIECE_BYTES` on average. A body of known length has no limit."""
+LARGE_PIECE_BYTES: Final = 512
+TURN_REQUESTS: Final = 4
 """Requests that one connection may begin in one turn."""
 TURN_BODY_BYTES: Final = 128 << 10
 """After a read of more bytes, others have their turn: libuv would read 32 times in a row."""
@@ -39,7 +40,10 @@ REQUEST_QUIET: Final = 16
 """Pieces that a complete request compensates."""
 
 _END: Final = b"\r\n\r\n"
-_SLICE_COST: Final = 128
+_TURN: Final = 16
+"""Work of one turn: one whole slice, or so many tiny ones."""
+_BODY_SLICE: Final = 4
+"""Work of a slice with large pieces."""
 
 
 def noise_of(pieces: int, payload: int, framing: int) -> int:
@@ -159,14 +163,15 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
         if self._unread:  # it was on its way when reading was paused
             self._unread += data
             return
-        at, end, left = 0, len(data), TURN_BYTES
+        at, end, left = 0, len(data), _TURN
         self._turn_begun = 0
         while at < end and left > 0 and self._turn_begun < TURN_REQUESTS and self._may_parse():
             size = self._count_rest()
             if not size:
-                found = data.find(_END, at, at + SLICE_BYTES)
-                size = SLICE_BYTES if found < 0 else found + len(_END) - at
-                left -= size + _SLICE_COST
+                most = self._slice_bytes()
+                found = data.find(_END, at, at + most)
+                size = most if found < 0 else found + len(_END) - at
+                left -= max(_TURN * size // SLICE_BYTES, 1) if most == SLICE_BYTES else _BODY_SLICE
             self._parse_counted(data[at : at + size])
             at += size
         if self.transport.is_closing():
@@ -183,6 +188,10 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
     def _count_rest(self) -> int:
         """Return the bytes that are missing of a body whose length is known."""
         return self._length - self._body_bytes if self._reading and not self._in_head and self._length else 0
+
+    def _slice_bytes(self) -> int:
+        in_large_pieces = self._reading and not self._in_head and self._body_bytes > LARGE_PIECE_BYTES * self._pieces
+        return BODY_SLICE_BYTES if in_large_pieces else SLICE_BYTES
 
     def _parse_counted(self, data: bytes) -> None:
         """Parse a slice, and count the pieces in it."""

@@ -32,7 +32,7 @@ PIECE_BYTES = 1 << 10
 
 SMALL_DATA = 32
 """Smaller pieces of a request count as noise, unless they are its last."""
-TURN_FRAMES, HEAD_FRAMES = 128, 8
+TURN_FRAMES, HEAD_FRAMES = 64, 8
 """Frames that one connection may send in one turn of the event loop. A header block counts as several."""
 
 _FIRST_ALLOWANCE = 65_535
