@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import access_file, credentials, quota_usage
 from mizzen.access.jwt import TrustedIssuer
-from mizzen.assemble import confinement, environments, feedback_retention, training
+from mizzen.assemble import confinement, environments, feedback_retention, orphans, training
 from mizzen.assemble.boot import gateway_names
 from mizzen.assemble.sockets import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.traffic_barrier import TrafficBarrier
@@ -163,7 +163,9 @@ class _Plane:
         self._loop = Loop(store, self._build_controllers(), now=_now, recorder=self._recorder)
         self._issuer = _find_issuer(settings)
         self.access = _build_access_publisher(settings, store, base.token, self._issuer)
-        self._tables = TablePublisher(store, settings.root / "table.json", on_published=self._traffic.on_published)
+        self._tables = TablePublisher(
+            store, settings.root / "table.json", on_published=self._traffic.on_published, store_id=store.mark().store
+        )
         self._processes = Processes(home)
         inventory = InventoryCache(self._tables.snapshot)
         self._sampler = Sampler(home.run / counts.FOLDER, self._processes, inventory, clock=time.time)
@@ -224,8 +226,16 @@ class _Plane:
             finish_cascades(store),
             keep_emptying(store, base.vault),
             keep_registered(store, self._node, _now, room=base.room, recorder=self._recorder, more=(confined,)),
-            keep_collecting(store, base.blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
+            keep_collecting(
+                store,
+                base.blobs,
+                _now,
+                data_dir=root,
+                grace=timedelta(hours=settings.garbage_hours),
+                held=lambda: store.mark().held,
+            ),
             self._follow_engine(),
+            orphans.keep_ending(store, base.engine),
             environments.keep_clearing(base.engine, settings.environment_hours),
             feedback_retention.keep_pruning(store, root),
             revive.keep(base.home, base.listeners, delay=0.0),
@@ -347,6 +357,7 @@ def _build_access_publisher(
         anonymous=settings.loopback and settings.anonymous,
         trusted_issuer=IssuerWithKeys(*issuer) if issuer else None,
         now=_now,
+        mark=store.mark,
     )
 
 

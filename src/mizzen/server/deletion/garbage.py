@@ -94,10 +94,22 @@ async def keep_collecting(
     data_dir: Path | None = None,
     grace: timedelta = GRACE,
     every: float = 3600.0,
+    held: Callable[[], str] = lambda: "",
 ) -> None:
-    """Runs forever, in the plane's task tree. Logs a failed pass; the next pass tries again."""
+    """Runs forever, in the plane's task tree. Logs a failed pass; the next pass tries again.
+
+    `held` says why the references in the store may be incomplete. While it says anything, nothing is collected.
+    """
     while True:
+        if reason := held():
+            log.warning(
+                "files without a reference are kept: %s; after 'mizzen doctor' has found nothing else, "
+                "'mizzen doctor --collect' on the stopped plane ends this",
+                reason,
+            )
         await asyncio.sleep(every)
+        if held():
+            continue
         try:
             done = await collect_garbage(store, blobs, now(), grace, data_dir=data_dir)
         except MizzenError as error:
