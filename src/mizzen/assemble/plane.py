@@ -47,6 +47,7 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.gpus import discovery
+from mizzen.errors import MizzenError
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref
 from mizzen.protocol.gateway_files import counts, demand, table_acks
@@ -128,6 +129,7 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
     for files in (counts, table_acks, demand):
         files.sweep(home.run / files.FOLDER, gateway_names(settings))
     vault = Vault(store.secrets, root / "secret-key")
+    await _report_lost_key(vault)
     blobs, blob_secrets = await training.blobs_of(settings, vault, room)
     await asyncio.to_thread(_report_broken_plugins)
     gpus = await asyncio.to_thread(discovery.find_devices, settings.gpus)
@@ -271,6 +273,14 @@ def _build_monitors(context: Context, home: Home, listeners: Mapping[str, int]) 
     """Creates the key that monitoring tools require of callers: without it, no tool starts."""
     tool_key.read_or_create(home.run)
     return ModelMonitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
+
+
+async def _report_lost_key(vault: Vault) -> None:
+    """The plane serves without its key, but no process with a secret starts."""
+    try:
+        await vault.check()
+    except MizzenError as error:
+        log.error("%s; %s", error.message, error.hint)  # noqa: TRY400 - the message says all
 
 
 def _report_broken_plugins() -> None:

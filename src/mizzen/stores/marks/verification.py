@@ -17,6 +17,7 @@ from typing import Any, Final
 from mizzen.errors import Conflict
 from mizzen.stores.marks import checkpoint, wal
 from mizzen.stores.marks.checkpoint import StoreMark
+from mizzen.stores.sqlite import schema
 
 TABLE: Final = "table.json"
 ACCESS: Final = "access.json"
@@ -108,6 +109,14 @@ def examine(database: Path, *, deep: bool = False) -> Examination:
     return Examination(mark, held=held, clean=clean, notes=tuple(notes))
 
 
+def is_mixed(database: Path) -> bool:
+    """Whether the log does not belong to the file."""
+    try:
+        return bool(_find_mix(database))
+    except (sqlite3.Error, ValueError):
+        return True
+
+
 def _explain_absence(database: Path, point: StoreMark | None, notes: list[str]) -> Examination:
     """An absent or empty database is fine only in a new data dir."""
     folder = database.parent
@@ -168,7 +177,7 @@ def _find_mix(database: Path) -> str:
     """Returns how the log does not belong to the file; empty if it does. SQLite would mix both without an error."""
     if not wal.has_frames(database):
         return ""
-    with closing(_open(database)) as connection:
+    with closing(schema.open_untouched(database)) as connection:
         [(page,)] = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'state'").fetchall()
     try:
         first = wal.first_commits(database, page, COMMITS)
@@ -176,7 +185,7 @@ def _find_mix(database: Path) -> str:
         return ""  # SQLite does not use it either, and the store is not behind without it
     if first is None:
         return ""
-    with closing(_open(database, immutable=True)) as base:
+    with closing(schema.open_untouched(database, without_log=True)) as base:
         try:
             [(there,)] = base.execute("SELECT commits FROM state").fetchall()
         except sqlite3.OperationalError:  # no table yet: all of the store is in its first log
@@ -191,7 +200,7 @@ def _find_mix(database: Path) -> str:
 
 def _read_mark(database: Path) -> StoreMark | None:
     """Raises sqlite3.Error."""
-    with closing(_open(database)) as connection:
+    with closing(schema.open_untouched(database)) as connection:
         [(version,)] = connection.execute("PRAGMA user_version").fetchall()
         if version < FIRST_MARKED:
             return None
@@ -201,7 +210,7 @@ def _read_mark(database: Path) -> StoreMark | None:
 
 def _find_damage(database: Path) -> str:
     """Checks every page, and that no event is missing. Raises sqlite3.Error."""
-    with closing(_open(database)) as connection:
+    with closing(schema.open_untouched(database)) as connection:
         [(result,), *_] = connection.execute("PRAGMA quick_check(1)").fetchall()
         if result != "ok":
             return f"{database.name}: {' '.join(str(result).split())}"
@@ -225,14 +234,6 @@ def _find_header_fault(database: Path) -> str:
     if not wal.has_frames(database) and pages * (1 << 16 if size == 1 else size) > database.stat().st_size:
         return f"{database.name} is truncated"
     return ""
-
-
-def _open(database: Path, *, immutable: bool = False) -> sqlite3.Connection:
-    """Read-only: closing such a connection never merges the log into the file. `immutable` ignores the log."""
-    options = "mode=ro&immutable=1" if immutable else "mode=ro"
-    connection = sqlite3.connect(f"{database.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
-    connection.execute("PRAGMA query_only = ON")
-    return connection
 
 
 def _read_bound(path: Path, notes: list[str]) -> _Bound | None:

@@ -149,6 +149,16 @@ def open_reader(path: Path) -> sqlite3.Connection:
     return connection
 
 
+def open_untouched(path: Path, *, without_log: bool = False) -> sqlite3.Connection:
+    """Opens a database for reading, so that nothing on the disk changes: closing another connection, if it is the last
+    one, merges the log into the file and removes it. `without_log`: reads the file alone."""
+    options = "mode=ro&immutable=1" if without_log else "mode=ro"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA busy_timeout = 5000")
+    return connection
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     # Autocommit: transactions begin and end explicitly. One thread at a time uses a connection, though not always
     # the same one.
