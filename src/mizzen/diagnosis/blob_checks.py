@@ -24,7 +24,7 @@ QUARANTINE: Final = "damaged"
 def check_blobs(patient: Patient, *, remote: bool) -> Iterator[Defect]:
     """`remote`: a blob store is configured, which has every file as well."""
     blobs = FileBlobs(patient.root / "blobs")
-    named = _referenced(patient.root) | _documented(blobs.documents)
+    named = _list_referenced(patient.root) | _list_documented(blobs.documents)
     stored = sorted(blobs.root.glob("sha256/??/*"))
     patient.progress.step("checking files", sum(path.stat().st_size for path in stored))
     good = set()
@@ -45,14 +45,10 @@ def check_blobs(patient: Patient, *, remote: bool) -> Iterator[Defect]:
 
 def check_documents(patient: Patient) -> Iterator[Defect]:
     documents = FileDocuments(patient.root / "blobs")
-    for name in documents.names():
-        try:
-            json.loads(documents.get(name))
-        except NotFound:
-            continue
-        except ValueError:
-            what = f"the document {name} is damaged: its checkpoint or log cannot be read"
-            yield Defect("blobs", what, documents.uri(name), "put a copy back, or remove it to give up what it lists")
+    for name, why in documents.list_damaged().items():
+        what = f"the document {name} of a checkpoint or log is damaged: {why}; files without a reference are kept"
+        action = "put a copy back; or remove it, and 'mizzen doctor --collect' on the stopped plane gives up its files"
+        yield Defect("blobs", what, documents.uri(name), action)
 
 
 def _describe(patient: Patient, blobs: FileBlobs, digest: str, path: Path, *, named: bool, remote: bool) -> Defect:
@@ -101,7 +97,7 @@ def _put_back(blobs: FileBlobs, copy: Path) -> str:
     return f"restored from {copy}"
 
 
-def _referenced(root: Path) -> set[str]:
+def _list_referenced(root: Path) -> set[str]:
     path = root / DATABASE
     if not path.exists():
         return set()
@@ -112,7 +108,7 @@ def _referenced(root: Path) -> set[str]:
         return {one for (body,) in found for one in digest_references.digests(codec.decode(body).spec)}
 
 
-def _documented(documents: FileDocuments) -> set[str]:
+def _list_documented(documents: FileDocuments) -> set[str]:
     found: set[str] = set()
     for name in documents.names():
         try:

@@ -22,7 +22,7 @@ class Defect:
     """How it was repaired; empty: it was not."""
 
 
-class Progress(Protocol):
+class ExaminationProgress(Protocol):
     def step(self, what: str, total: int) -> None:
         """Starts a step; `total` is its number of bytes."""
 
@@ -37,7 +37,7 @@ class Patient:
     running: bool
     """A supervisor runs, and with it the plane."""
     repair: bool
-    progress: Progress
+    progress: ExaminationProgress
 
     @property
     def root(self) -> Path:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from mizzen.diagnosis import blob_checks, host_checks, key_checks, store_checks
-from mizzen.diagnosis.defects import Defect, Patient, Progress
+from mizzen.diagnosis.defects import Defect, ExaminationProgress, Patient
 from mizzen.errors import Forbidden, Invalid, MizzenError, NotFound
 from mizzen.settings import Settings
 from mizzen.supervisor import launch
 from mizzen.supervisor.data_dir import Home, UnusableHome
 
 
-def examine(data_dir: Path, progress: Progress, *, repair: bool = False, files: bool = True) -> Iterator[Defect]:
+def examine(
+    data_dir: Path, progress: ExaminationProgress, *, repair: bool = False, files: bool = True
+) -> Iterator[Defect]:
     """Yields each defect. With `repair`, repairs what it safely can. `files`: also reads all files by digest.
 
     Raises NotFound if there is no data dir, and Forbidden to anyone but its owner.

@@ -15,7 +15,6 @@ from mizzen.blobs.file_store import FileBlobs
 from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.diagnosis.defects import Defect, Patient
 from mizzen.diagnosis.store_checks import DATABASE
-from mizzen.engines.local.process_specs import split_key
 from mizzen.settings import PORTS, Settings
 from mizzen.stores.sqlite import schema
 from mizzen.supervisor import client, launch
@@ -75,8 +74,8 @@ def check_processes(patient: Patient) -> Iterator[Defect]:
         uids = _workloads(patient.root)
         with suppress(client.SupervisorGone):
             for process in client.ask(patient.home, "list", timeout=5.0)["processes"]:
-                found = split_key(process["key"])
-                if found is not None and found[0] not in uids and process["pid"]:
+                uid, dot, index = process["key"].rpartition(".")
+                if dot and index.isdecimal() and uid not in uids and process["pid"]:
                     what = f"no workload names process {process['key']}"
                     yield Defect(
                         "orphans", what, f"process {process['pid']}", "a running plane ends it within a minute"

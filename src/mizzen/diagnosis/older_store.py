@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from mizzen.backups.snapshot import GAP
+from mizzen.blobs.documents import FileDocuments
 from mizzen.blobs.fs.fsync import sync_folder
 from mizzen.diagnosis.examination import check_owner
 from mizzen.diagnosis.store_checks import DATABASE
@@ -69,14 +70,19 @@ async def end_hold(data_dir: Path, now: Callable[[], datetime], new_id: Callable
     lock = await Lock.take(database)
     try:
         found = verification.verify(database)
-        if not found.held or found.mark is None:
+        documents = FileDocuments(data_dir / "blobs")
+        damaged = documents.list_damaged()
+        held = found.held or "; ".join(f"the document {name}: {why}" for name, why in damaged.items())
+        if not held or found.mark is None:
             raise Conflict("garbage collection is not on hold", hint="it runs while the plane runs")
+        if damaged:
+            documents.accept_lost()
         known = _read_checkpoint(database) or found.mark
         StoreCheckpoint(checkpoint.path_of(database), replace(known, held="")).close(clean=known.clean)
     finally:
         lock.release()
-    await _record(database, f"ended the hold on garbage collection: {found.held}", now, new_id)
-    return found.held
+    await _record(database, f"ended the hold on garbage collection: {held}", now, new_id)
+    return held
 
 
 def _check_stopped(data_dir: Path) -> None:

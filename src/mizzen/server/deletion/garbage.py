@@ -41,7 +41,17 @@ class CollectionResult:
 async def collect_garbage(
     store: Store, blobs: FileBlobs, now: datetime, grace: timedelta = GRACE, *, data_dir: Path | None = None
 ) -> CollectionResult:
-    """Runs one pass. `data_dir`: the root of the folders that training leaves."""
+    """Runs one pass. `data_dir`: the root of the folders that training leaves. Removes nothing if documents are damaged
+    or lost, because what they reference is not known."""
+    damaged = await asyncio.to_thread(blobs.documents.list_damaged)
+    if damaged:
+        name, why = next(iter(damaged.items()))
+        log.warning(
+            "files without a reference are kept: the document %s, of %d damaged ones, may name them: %s; "
+            "see 'mizzen doctor'",
+            name, len(damaged), why,
+        )  # fmt: skip
+        return CollectionResult()
     before = now - grace
     left = await _collect_training_leftovers(store, blobs, data_dir, before)
     # First list the files, then the references: a version written in between is seen, or its files were just touched.

@@ -81,7 +81,7 @@ class StoreCheckpoint:
             os.close(self._file)
             raise
         self._synced = time.monotonic()
-        self._failed = False
+        self._failed = self._closed = False
 
     @property
     def mark(self) -> StoreMark:
@@ -105,7 +105,10 @@ class StoreCheckpoint:
             self._failed = False
 
     def close(self, *, clean: bool) -> None:
-        """`clean`: the database is closed, and has everything that the write-ahead log had."""
+        """`clean`: the database is closed, and has everything that the write-ahead log had. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
         try:
             if clean:
                 self._mark = replace(self._mark, clean=True, sequence=self._mark.sequence + 1)
