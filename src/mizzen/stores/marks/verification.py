@@ -91,6 +91,7 @@ def examine(database: Path, *, deep: bool = False) -> Examination:
     fault = _find_header_fault(database)
     if fault:
         return Examination(problem=fault, notes=tuple(notes))
+    mixed = False
     try:
         mark = _read_mark(database)
         problem = _compare(database, mark, point, bounds)
@@ -99,9 +100,11 @@ def examine(database: Path, *, deep: bool = False) -> Examination:
         if deep or not clean or database.stat().st_size <= QUICK_BYTES:
             fault = _find_damage(database)
     except (sqlite3.Error, ValueError) as error:
-        fault = f"{database.name} cannot be read: {error}"
+        fault, mixed = f"{database.name} cannot be read: {error}", wal.has_frames(database)
+        if mixed:
+            fault += f"; it and its write-ahead log ({wal.path_of(database).name}) may not belong together"
     if fault:
-        return Examination(problem=fault, held=held, notes=tuple(notes))
+        return Examination(problem=fault, acceptable=mixed, held=held, notes=tuple(notes))
     if mark is not None and point is None and mark.commits > 1:
         held = LOST_CHECKPOINT
         if not checkpoint.path_of(database).exists():
