@@ -96,7 +96,7 @@ def status(session: PlaneSession) -> None:
     Example:
       mizzen status -o json
     """
-    from mizzen.sdk.connection import locate
+    from mizzen.sdk.connection import locate, stop
     from mizzen.supervisor import client
     from mizzen.supervisor.data_dir import Home
 
@@ -104,9 +104,9 @@ def status(session: PlaneSession) -> None:
     with _mention_training(home):
         place = locate.in_data_dir(locate.data_dir_of(session.data_dir))
     try:
-        info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
+        info, processes = stop.ask(home, "info"), _mark_stopped(stop.ask(home, "list")["processes"])
     except client.SupervisorGone as error:
-        raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
+        raise stop.explain_silence(home) from error
     replicas, confinement = _list_replicas(place), _confinement(place)
     found: dict[str, Any] = {
         "control_url": place.control_url,
@@ -142,6 +142,16 @@ def status(session: PlaneSession) -> None:
             for each in found["processes"]
         ),
     )
+
+
+def _mark_stopped(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A stopped process is running for its supervisor, but answers nothing."""
+    from mizzen.supervisor.processes import procfs
+
+    for process in processes:
+        if process["pid"] and procfs.is_stopped(process["pid"]):
+            process["message"] = f"stopped by a signal; continue it with 'kill -CONT {process['pid']}'"
+    return processes
 
 
 @contextmanager

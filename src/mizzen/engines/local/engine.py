@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -32,6 +32,7 @@ from mizzen.engines.local.process_specs import (
     choose_due,
     process_of,
     retry_after,
+    split_key,
     status_of,
     status_of_blocked,
     status_of_unobserved,
@@ -181,6 +182,21 @@ class LocalEngine:
         for known in (self._refs, self._wanted_replicas, self._laid_out, self._locks):
             known.pop(paths.uid, None)
         return True
+
+    async def end_unknown(self, known: Callable[[], Awaitable[Container[str]]]) -> list[str]:
+        """End the replicas and jobs of workloads that do not exist, and return their keys. `known` returns the uids of
+        all workloads; it is called after the processes were listed, so a workload that is created meanwhile is safe."""
+        try:
+            async with self._supervisor() as client:
+                running = {view.key: found[0] for view in await client.list() if (found := split_key(view.key))}
+            uids = await known() if running else ()
+            unknown = [key for key, uid in running.items() if uid not in uids]
+            async with self._supervisor() as client:
+                for key in unknown:
+                    await client.remove(key)
+        except SupervisorGone:
+            return []
+        return unknown
 
     def logs(
         self,

@@ -96,6 +96,12 @@ def limit_data(pid: int, most: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped the process, as SIGSTOP or a debugger does."""
+    found = _stat(pid)
+    return found is not None and found[0] in "Tt"
+
+
 def wait_for_end(pid: int, start: str, seconds: float) -> bool:
     """Blocks until the process has ended, for at most `seconds`. Returns whether it has ended."""
     deadline = time.monotonic() + seconds
