@@ -30,6 +30,9 @@ TURN_REQUESTS: Final = 4
 TURN_BODY_BYTES: Final = 128 << 10
 """After a read of more bytes, others have their turn: libuv would read 32 times in a row."""
 
+DISCARD_SECONDS: Final = 0.005
+"""Pause after each read of a client that goes on writing although it was refused."""
+
 MAX_NOISE: Final = 4096
 """Pieces without enough data in them, beyond which the connection is closed. A tenth is forgiven every second."""
 PIECE_BYTES: Final = 32
@@ -214,6 +217,12 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
         """Read again in the next turn of the loop."""
         self.transport.pause_reading()
         self.loop.call_soon(self._read_again)
+
+    def _discard(self) -> None:
+        """Drop what was read, and read on after a pause: the client writes as fast as it can."""
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_later(DISCARD_SECONDS, self._read_again)
 
     def _read_again(self) -> None:
         if not self.flow.read_paused and not self.transport.is_closing():
