@@ -42,6 +42,7 @@ _ABOVE_0 = (
     "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
     "max_body_bytes", "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds", "garbage_hours",
     "environment_minutes", "environment_hours", "audit_refusal_rows", "log_bytes",
+    "api_reads_per_actor", "api_writes_per_actor", "api_queued_per_actor", "api_streams_per_actor",
 )  # fmt: skip
 
 
@@ -162,6 +163,14 @@ class Settings:
     """The bytes of memory for all training jobs together; 0: all."""
     keep_events: int = 10_000
     """The number of changes to keep for watches. A watch that is further behind gets 410 and must list again."""
+    api_reads_per_actor: int = 2
+    """Reads of the control API that execute at a time for one user; further ones wait for their turn."""
+    api_writes_per_actor: int = 4
+    """Writes of the control API that execute at a time for one user; further ones wait for their turn."""
+    api_queued_per_actor: int = 256
+    """The most reads, and the most writes, of one user that may wait for their turn; further ones get 429."""
+    api_streams_per_actor: int = 256
+    """The most watches, followed logs and slow transfers of one user; further ones get 429."""
     untaken_seconds: float = 60.0
     """Seconds after which the control API closes a connection whose client reads nothing."""
     garbage_hours: float = 24.0

@@ -70,6 +70,8 @@ from mizzen.server.deletion import audit_retention
 from mizzen.server.deletion.cascade import finish_cascades
 from mizzen.server.deletion.garbage import keep_collecting
 from mizzen.server.deletion.namespaces import keep_emptying
+from mizzen.server.flow_control import interpreter
+from mizzen.server.flow_control.limits import FlowLimits
 from mizzen.server.http import pagination
 from mizzen.server.http.context import ServerContext
 from mizzen.server.monitor import tool_key
@@ -91,6 +93,7 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
+    interpreter.shorten_turns()
     base = await _open_base(settings, listeners)
     plane = _Plane(base)
     await plane.jobs.restore(base.store)
@@ -204,6 +207,12 @@ class _Plane:
             loopback=settings.loopback,
             oidc=OidcAuthenticator(*self._issuer, _now) if self._issuer else None,
             wait_published=self.access.wait_published,
+            flow_limits=FlowLimits(
+                reading=settings.api_reads_per_actor,
+                mutating=settings.api_writes_per_actor,
+                queued=settings.api_queued_per_actor,
+                streams=settings.api_streams_per_actor,
+            ),
             internals=PlaneStats(
                 store.tally, self._loop.list_backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)
             ),

@@ -16,6 +16,8 @@ _UNREAD_LIMIT = 4 << 20
 """Bytes that may be buffered for a peer that does not read; beyond this it is disconnected."""
 
 _KEY_WAIT = 10.0
+_KEY_LINE = 1024
+"""Maximum bytes of the first line, which has the key."""
 _STRANGER = "only the plane's own processes may call the supervisor; its key is in the run folder of the data dir"
 
 log = logging.getLogger(__name__)
@@ -48,7 +50,7 @@ class ClientConnection:
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
-        self._known = False
+        self.known = False
         """Whether the peer has proved that it belongs to the plane."""
         self.tethered = False
         self._watching = False
@@ -77,20 +79,31 @@ class ClientConnection:
 
     async def _read_line(self) -> bytes:
         """Returns b"" at the end. A stranger sends little, soon, or is disconnected."""
-        if self._known:
+        if self.known:
             return await self._reader.readline()
         try:
             async with asyncio.timeout(_KEY_WAIT):
-                line = await self._reader.readline()
+                line = await self._read_key_line()
         except TimeoutError:
             return b""
         if not self._has_key(line):
             self.send({"id": None, "error": _STRANGER})
             log.warning("closing a connection: the peer did not send the key")
             return b""
-        self._known = True
+        self.known = True
         self.send({"id": None})
         return await self._reader.readline()
+
+    async def _read_key_line(self) -> bytes:
+        """Return the first line, or its start if it is too long: `readline` would buffer megabytes of it."""
+        line = bytearray()
+        while not line.endswith(b"\n") and len(line) < _KEY_LINE and (byte := await self._reader.read(1)):
+            line += byte
+        return bytes(line)
+
+    def abort(self) -> None:
+        """Disconnect the peer at once."""
+        self._writer.transport.abort()
 
     def _has_key(self, line: bytes) -> bool:
         try:

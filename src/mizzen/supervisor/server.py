@@ -22,6 +22,9 @@ from mizzen.supervisor.processes.log_rotation import expire, is_too_long, rotate
 from mizzen.supervisor.processes.process import Process, SupervisorContext
 from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
 
+MAX_STRANGERS = 64
+"""Maximum connections whose peers have not sent the key; beyond it, the oldest is closed."""
+
 _LAST_CHANCE = 0.2
 """Seconds that a rank has to exit if earlier ranks used up the time."""
 
@@ -280,6 +283,9 @@ class Supervisor:
             connection.notify(process.view)
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        strangers = [each for each in self.connections if not each.known]
+        if len(strangers) >= MAX_STRANGERS:
+            strangers[0].abort()
         connection = ClientConnection(self, reader, writer)
         task = asyncio.current_task()
         assert task is not None

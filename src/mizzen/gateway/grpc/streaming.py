@@ -27,6 +27,8 @@ MAX_STREAMS, MAX_WATCHES = 8192, 1024
 """Limits of concurrent streaming calls: to models, and without permission checks, which must not starve the others."""
 MAX_UNSENT_BYTES = 256 << 10
 """Bytes of answers that the client has not read, beyond which no more are produced."""
+TURN_MESSAGES = 16
+"""Messages of a call that are taken in one turn of the event loop: a frame may have thousands of tiny ones."""
 STOPPING_MESSAGE = "this gateway is stopping; retry"
 
 log = logging.getLogger(__name__)
@@ -124,7 +126,7 @@ class StreamingCall:
         self._advancing = True
         cutter, rested = self._reader, not self._reader.needs_yield
         message: bytes | None = b""
-        took = False
+        took = 0
         try:
             while (
                 not self._closed
@@ -132,7 +134,8 @@ class StreamingCall:
                 and not cutter.needs_yield
                 and (message := cutter.next()) is not None
             ):
-                took = True
+                took += 1
+                cutter.needs_yield = took >= TURN_MESSAGES
                 self._rpc.size += len(message)
                 self.on_message(message)
         except RpcError as error:
@@ -142,7 +145,7 @@ class StreamingCall:
         if rested and cutter.needs_yield:
             asyncio.get_running_loop().call_soon(self._resume)
         if not self._closed:
-            self._update_flow(whole=message is None and not cutter.needs_yield, took=took)
+            self._update_flow(whole=message is None and not cutter.needs_yield, took=took > 0)
 
     def _resume(self) -> None:
         """Continue after yielding to the event loop."""

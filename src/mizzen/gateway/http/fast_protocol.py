@@ -36,7 +36,7 @@ from mizzen.gateway.request import request_ids
 from mizzen.gateway.request.body_budget import OVER_BUDGET, BodyReservation, append_piece
 from mizzen.gateway.request.head import EMPTY_HEAD, TIMEOUT, RequestHead
 from mizzen.protocol import binary
-from mizzen.web.http_connection import MAX_HEAD_BYTES, MAX_NON_BODY_BYTES
+from mizzen.web.http_connection import MAX_HEAD_BYTES, MAX_HEADERS, MAX_NON_BODY_BYTES, TINY_PIECES
 
 MAX_KNOWN_HEADS, MAX_KNOWN_HEAD_BYTES = 512, 2048
 """How many heads are remembered, and the maximum length of one."""
@@ -56,8 +56,6 @@ class FastProtocol(PipelinedProtocol):
         super().__init__(*uvicorns, front=front, **named)
         self._heads = front.service.heads
         # The request that is being read
-        self._begun = 0
-        """Requests that began in the current chunk of data."""
         self._head_bytes = 0
         self._hosts: list[bytes] = []
         self._origins: list[bytes] = []
@@ -66,14 +64,13 @@ class FastProtocol(PipelinedProtocol):
         """Its Host and Origin are accepted."""
         self._decision: RequestDecision | None = None
         self._ruled_by: Authorizer | None = None
-        self._length = 0
         self._head = EMPTY_HEAD
         self._marks: list[tuple[bytes, bytes]] = []
         self._has_connection = False
         self._packed = False
         """Its body is compressed, so the ASGI app handles it."""
-        self._coded = False
-        """It has a transfer coding other than chunked, which is not supported."""
+        self._has_coding = self._bad_coding = False
+        """It has a transfer coding; one other than chunked, which is not supported."""
         self._endpoint: Endpoint | None = None
         self._closes = False
         self._body: list[bytes | bytearray] = []
@@ -90,7 +87,7 @@ class FastProtocol(PipelinedProtocol):
     def data_received(self, data: bytes) -> None:
         if self._ignores_input:
             return
-        if not self._reading:
+        if not self._reading and not self._unread:
             end = data.find(_END) + 4
             known = self._heads.get(data[:end])
             if known is not None:
@@ -100,8 +97,13 @@ class FastProtocol(PipelinedProtocol):
                 elif len(data) == end + length:
                     self._begin(endpoint, data[end:], head, closes=False)
                     return
-        while data and not self._ignores_input:
-            data = self._parse(data)
+        self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        is_fresh = not self._reading and not self._unread
+        super()._take(data)
+        if is_fresh and self._turn_begun == 1 and not (self._reading or self._unread or self._ignores_input):
+            self._remember_head(data)
         if self._body and not self._share.grow(self._body_bytes):  # and more of it will come
             self._refuse_and_close(UNAVAILABLE, OVER_BUDGET)
 
@@ -114,12 +116,12 @@ class FastProtocol(PipelinedProtocol):
         self._reading = self._in_head = True
         self._reading_since = self._heard_at = self._shared.now
         self._begun += 1
-        self._head_bytes = self._body_bytes = self._between = 0
+        self._head_bytes = self._body_bytes = self._between = self._pieces = 0
         self._hosts = []
         self._origins = []
         self._credentials = ()
         self._decision = None
-        self._has_connection = self._packed = self._coded = False
+        self._has_connection = self._packed = self._has_coding = self._bad_coding = False
         self._length = 0
         self._head = EMPTY_HEAD
         self._marks = []
@@ -144,7 +146,8 @@ class FastProtocol(PipelinedProtocol):
         elif name == b"content-encoding":
             self._packed = True
         elif name == b"transfer-encoding":
-            self._coded = self._coded or value.lower() != b"chunked"
+            self._has_coding = True
+            self._bad_coding = self._bad_coding or value.lower() != b"chunked"
         elif name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         elif name in request_ids.NAMES:
@@ -154,14 +157,16 @@ class FastProtocol(PipelinedProtocol):
         self._in_head = False
         if self._ignores_input:
             return
-        if self._coded:
+        if self._bad_coding or (self._has_coding and self._has_bad_framing()):
             self._is_fast = True
             self._refuse_and_close(501, _BAD_TRANSFER_ENCODING)
             return
-        service = self._service
-        self._endpoint = (
-            service.routes.hot.get(self.url) if self.parser.get_method() == b"POST" and not self._packed else None
-        )
+        if len(self.headers) > MAX_HEADERS:
+            self._is_fast = True
+            self._refuse_and_close(431, f"the request has more than {MAX_HEADERS} headers")
+            return
+        service, method = self._service, self.parser.get_method()
+        self._endpoint = service.routes.hot.get(self.url) if method == b"POST" and not self._packed else None
         if heard := service.routes.graph_headers:
             self._head = self._head._replace(graph_headers=tuple(head for head in self.headers if head[0] in heard))
         self._welcome = self._shared.origin_check.accepts(self._hosts, self._origins)
@@ -169,6 +174,10 @@ class FastProtocol(PipelinedProtocol):
             self._head = self._head._replace(response_headers=service.cors.lines(self._origins))
         too_long = self._length > service.max_body_bytes
         if self._endpoint is None and self._welcome and not too_long:
+            if method == b"CONNECT":
+                self._is_fast = True
+                self._refuse_and_close(501, "CONNECT is not supported")
+                return
             self._is_fast = False
             self._pass_on()
             return
@@ -193,6 +202,7 @@ class FastProtocol(PipelinedProtocol):
             return
         self._heard_at = self._shared.now
         self._body_bytes += len(body)
+        self._pieces += 1
         if not self._is_fast:
             super().on_body(body)
             return
@@ -246,13 +256,18 @@ class FastProtocol(PipelinedProtocol):
 
     # Reading
 
+    def _parse_slice(self, data: bytes) -> None:
+        while data and not self._ignores_input:
+            data = self._parse(data)
+
+    def _count_rest(self) -> int:
+        return self._left or super()._count_rest()
+
     def _parse(self, data: bytes) -> bytes:
         """Parse data, and return the part that was not parsed."""
         if self._left:
             return self._take_rest(data)
-        fresh = not self._reading
         in_head, body_bytes = self._in_head, self._body_bytes
-        self._begun = 0
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
@@ -263,20 +278,28 @@ class FastProtocol(PipelinedProtocol):
         except httptools.HttpParserError as error:
             self._refuse_and_close(400, f"this is not HTTP: {error}")
         else:
-            if self._in_head:
-                if not self._begun:  # the chunk in which it began may mostly belong to earlier requests
-                    self._head_bytes += len(data)
-                if self._head_bytes > MAX_HEAD_BYTES:
-                    self._refuse_and_close(431, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
-            elif fresh and self._begun == 1 and not self._reading and not self._ignores_input:
-                self._remember_head(data)
-            elif self._reading and not self._begun and not in_head:
-                self._between = self._between + len(data) if self._body_bytes == body_bytes else 0
-                if self._between > MAX_NON_BODY_BYTES:
-                    self._refuse_and_close(
-                        400, f"a chunked body may have at most {MAX_NON_BODY_BYTES} bytes between chunks"
-                    )
+            self._check_size(data, in_head, body_bytes)
         return b""
+
+    def _check_size(self, data: bytes, in_head: bool, body_bytes: int) -> None:
+        """Refuse a head that is too long, or too much between the chunks of a body."""
+        if self._in_head:
+            if not self._begun:  # the slice in which it began may mostly belong to earlier requests
+                self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEAD_BYTES:
+                self._refuse_and_close(431, f"the head of the request is longer than {MAX_HEAD_BYTES} bytes")
+            elif len(self.headers) > MAX_HEADERS:
+                self._refuse_and_close(431, f"the request has more than {MAX_HEADERS} headers")
+        elif self._reading and not self._begun and not in_head:
+            self._between = self._between + len(data) if self._body_bytes == body_bytes else 0
+            if self._between > MAX_NON_BODY_BYTES:
+                self._refuse_and_close(
+                    400, f"a chunked body may have at most {MAX_NON_BODY_BYTES} bytes between chunks"
+                )
+
+    def _has_bad_framing(self) -> bool:
+        """Whether its transfer coding is not that of an HTTP/1.1 request, whose body the parser reads."""
+        return self.parser.get_http_version() != "1.1" or self.parser.should_upgrade()
 
     def _take_rest(self, data: bytes) -> bytes:
         """Take more of a body that the parser does not read."""
@@ -286,6 +309,9 @@ class FastProtocol(PipelinedProtocol):
         if not self._left:
             self._whole()
         return rest
+
+    def _refuse_noise(self) -> None:
+        self._refuse_and_close(400, TINY_PIECES)
 
     def _drop_body(self) -> None:
         self._body = []

@@ -55,8 +55,6 @@ class PipelinedProtocol(TimedHttpProtocol):
         """The lowest status code that is logged."""
         self._pipeline: deque[Exchange | tuple[RequestResponseCycle, ASGI3Application]] = deque()
         self._stopping = False
-        self._ignores_input = False
-        """The last request of this connection has been read: further data is ignored."""
         self._cut_short = False
         """The last request was refused before its end: the client may still be writing it."""
         # The request that is being read
@@ -89,14 +87,8 @@ class PipelinedProtocol(TimedHttpProtocol):
         self._pipeline.clear()
         super().connection_lost(exc)
 
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        self.flow.pause_reading()  # a client that does not read responses may not send more requests
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        if len(self._pipeline) <= MAX_PIPELINED:
-            self.flow.resume_reading()
+    def is_full(self) -> bool:
+        return not self._ignores_input and (len(self._pipeline) > MAX_PIPELINED or self.flow.write_paused)
 
     # Order of responses
 
@@ -136,8 +128,8 @@ class PipelinedProtocol(TimedHttpProtocol):
                 self._close_if_done()
         elif not isinstance(line[0], Exchange):
             super()._start_asgi_task(*line[0])
-        if self.flow.read_paused and not self.flow.write_paused and len(line) <= MAX_PIPELINED:
-            self.flow.resume_reading()
+        if self.flow.read_paused:
+            self.flow.update()
 
     def _continue_if_due(self) -> None:
         """Send 100 Continue to a client that waits for it, once all earlier requests are answered."""
@@ -157,7 +149,7 @@ class PipelinedProtocol(TimedHttpProtocol):
         else:
             exchange.start(self._service, endpoint, body, head)
         if len(self._pipeline) > MAX_PIPELINED:
-            self.flow.pause_reading()
+            self.flow.update()
 
     def _refuse(self, code: int, text: str, closes: bool, head: RequestHead) -> None:
         exchange = Exchange(self, closes)
@@ -170,12 +162,17 @@ class PipelinedProtocol(TimedHttpProtocol):
         if len(self._pipeline) == 1:
             super()._start_asgi_task(cycle, app)
         elif len(self._pipeline) > MAX_PIPELINED:
-            self.flow.pause_reading()
+            self.flow.update()
 
     # The end of the connection
 
     def _refuse_and_close(self, code: int, text: str) -> None:
-        """Send the last response of this connection, to a request that is not read to its end."""
+        """Send the last response of this connection, to a request that is not read to its end.
+
+        Does nothing if it was sent already: the parser may object to the rest of a request that was refused.
+        """
+        if self._cut_short or self.transport.is_closing():
+            return
         self._ignores_input = self._cut_short = True
         if self._reading and not self._in_head and not self._is_fast:
             if self.cycle.response_started:

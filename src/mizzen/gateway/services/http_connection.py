@@ -6,7 +6,7 @@
 
 Hazards: a body that ends with the connection is complete only if no header gives its length. A response may come before
 the request is fully sent; then the rest of the request would precede the next one. Unsolicited bytes are not part of
-the next response.
+the next response. Tiny chunks and interim responses cost far more than their bytes, so both are limited.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import httptools
 
+from mizzen.gateway.request.body_budget import append_piece
+from mizzen.web.read_turns import MAX_NOISE, TURN_BODY_BYTES, noise_of
+
 HEAD_BYTES = 64 << 10
 """Limit on the head of a response, and on anything else outside its body."""
+MAX_INTERIM = 64
+"""Interim responses, such as 100 Continue, before the final one."""
+_SLICE_BYTES = 16 << 10
 _WRITE_BUFFER = 4 << 20
 
 _CHUNKED = b"chunked"
@@ -49,8 +55,8 @@ class HttpConnection(asyncio.Protocol):
 
     __slots__ = (
         "_body", "_busy", "_bytes_without_body", "_complete", "_fault", "_framed", "_has_response_bytes", "_head_bytes",
-        "_headers", "_in_head", "_limit", "_listener", "_must_close", "_parser", "_size", "_status", "_transport",
-        "call", "endpoint", "idle_since", "used",
+        "_headers", "_in_head", "_interim", "_limit", "_listener", "_must_close", "_noise", "_parser", "_pieces",
+        "_size", "_status", "_transport", "call", "endpoint", "idle_since", "used",
     )  # fmt: skip
 
     def __init__(self, listener: ConnectionListener, endpoint: Any, limit: int) -> None:
@@ -70,7 +76,8 @@ class HttpConnection(asyncio.Protocol):
         self._fault = ""
         self._headers: dict[bytes, bytes] = {}
         self._head_bytes = self._bytes_without_body = self._size = self._status = 0
-        self._body: list[bytes] = []
+        self._interim = self._pieces = self._noise = 0
+        self._body: list[bytes | bytearray] = []
 
     @property
     def open(self) -> bool:
@@ -110,20 +117,47 @@ class HttpConnection(asyncio.Protocol):
             self._on_close()  # unsolicited data
             return
         self._has_response_bytes = True
-        self._bytes_without_body += len(data)
         fault = ""
+        for at in range(0, len(data), _SLICE_BYTES):
+            fault = self._parse(data[at : at + _SLICE_BYTES])
+            if fault or self._fault or self._complete:
+                break
+        if self._complete and not self._fault:  # bytes after it may be invalid; then the connection is closed
+            self._end(closes=bool(fault) or at + _SLICE_BYTES < len(data))
+        elif self._fault or fault:
+            self._break(self._fault or fault)
+        elif len(data) > TURN_BODY_BYTES:
+            self._yield_reading()
+
+    def _parse(self, data: bytes) -> str:
+        """Parse a slice; return what is wrong with it."""
+        in_head, size, pieces = self._in_head or not self._status, self._size, self._pieces
+        self._bytes_without_body += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            fault = "it switched to another protocol"
+            return "it switched to another protocol"
         except httptools.HttpParserError as error:
-            fault = f"its answer is not HTTP: {error}"
-        if self._complete and not self._fault:  # bytes after it may be invalid; then the connection is closed
-            self._end(closes=bool(fault))
-        elif self._fault or fault:
-            self._break(self._fault or fault)
-        elif self._bytes_without_body > HEAD_BYTES:
-            self._break(f"its answer has a head of more than {HEAD_BYTES} bytes")
+            return f"its answer is not HTTP: {error}"
+        payload = self._size - size
+        framing = 0 if in_head else len(data) - payload
+        self._noise = max(0, self._noise + noise_of(max(1, self._pieces - pieces), payload, framing))
+        if self._noise > MAX_NOISE:
+            return "its answer comes in pieces that are too small"
+        if self._bytes_without_body > HEAD_BYTES:
+            return f"its answer has a head of more than {HEAD_BYTES} bytes"
+        return ""
+
+    def _yield_reading(self) -> None:
+        """Read again in the next turn of the loop: a large answer must not hold up others."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_again)
+
+    def _read_again(self) -> None:
+        if self.open:
+            assert self._transport is not None
+            self._transport.resume_reading()
 
     def eof_received(self) -> None:
         self._on_close()
@@ -156,8 +190,13 @@ class HttpConnection(asyncio.Protocol):
         if self._complete:
             return
         self._in_head = False
-        self._bytes_without_body = 0
         self._status = self._parser.get_status_code()
+        if self._status < _FINAL and self._status != _SWITCHING:
+            self._interim += 1
+            if self._interim > MAX_INTERIM:
+                self._fault = f"it sent more than {MAX_INTERIM} interim responses"
+            return
+        self._bytes_without_body = 0
         # Read here, because the parser resets it at the end of a message.
         self._must_close = not self._parser.should_keep_alive()
         length = self._headers.get(b"content-length")
@@ -173,11 +212,12 @@ class HttpConnection(asyncio.Protocol):
             return
         self._bytes_without_body = 0
         self._size += len(data)
+        self._pieces += 1
         if self._size > self._limit:
             self._fault = f"its answer has more than the limit of {self._limit} bytes"
             self._body.clear()
         else:
-            self._body.append(data)
+            append_piece(self._body, data)
 
     def on_message_complete(self) -> None:
         if self._status < _FINAL and self._status != _SWITCHING:
@@ -189,12 +229,13 @@ class HttpConnection(asyncio.Protocol):
         self._fault = ""
         self._headers = {}
         self._head_bytes = self._bytes_without_body = self._size = self._status = 0
+        self._interim = self._pieces = self._noise = 0
         self._body = []
 
     def _end(self, *, closes: bool) -> None:
         assert self._transport is not None
         self._busy = False
-        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        body = bytes(self._body[0]) if len(self._body) == 1 else b"".join(self._body)
         answer = HttpResponse(self._status, self._headers, body)
         self._body = []
         if closes or self._transport.get_write_buffer_size():

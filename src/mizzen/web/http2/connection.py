@@ -5,7 +5,8 @@ protect others: unacknowledged data, concurrent calls, and noise, which is the c
 
 Hazards: headers are decoded even for a stream that is gone; otherwise the HPACK tables of both sides would diverge.
 Known attacks count as noise: endless continuations (CVE-2024-27316), calls that are cancelled as fast as they are made
-(CVE-2023-44487) or that make the server cancel them (CVE-2025-8671), and empty frames.
+(CVE-2023-44487) or that make the server cancel them (CVE-2025-8671), and empty or tiny frames. A read of the socket may
+bring thousands of frames: a connection takes a fixed number in each turn of the event loop.
 """
 
 from __future__ import annotations
@@ -29,6 +30,11 @@ SMALL_WINDOW = 1 << 10
 PIECE_BYTES = 1 << 10
 """Minimum average size of the pieces of a header block."""
 
+SMALL_DATA = 32
+"""Smaller pieces of a request count as noise, unless they are its last."""
+TURN_FRAMES, HEAD_FRAMES = 64, 8
+"""Frames that one connection may send in one turn of the event loop. A header block counts as several."""
+
 _FIRST_ALLOWANCE = 65_535
 _SETTINGS = {
     frames.MAX_CONCURRENT_STREAMS: MAX_STREAMS,
@@ -51,6 +57,9 @@ class Http2Protocol(Http2WriterProtocol):
     def __init__(self, *uvicorns: Any, **named: Any) -> None:
         super().__init__(*uvicorns, **named)
         self._rest = b""
+        """The start of an incomplete frame, or all frames that wait for the next turn."""
+        self.resting = False
+        """The connection has had its turn, and reads on in the next one."""
         self._allowance = WINDOW
         self._heads = HeaderDecoder()
         self._block: tuple[int, int, list[bytes]] | None = None
@@ -60,10 +69,18 @@ class Http2Protocol(Http2WriterProtocol):
         if self._ignores_input:
             return
         self._heard_at = self._limiter.now
-        try:
-            self._rest = self._take(self._rest + data if self._rest else data)
-        except ConnectionFault as fault:
-            self._disconnect(fault.code, fault.message)
+        if self._rest:
+            data = self._rest + data
+        if self.resting:  # it was on its way when reading was paused
+            self._rest = data
+        else:
+            self._read(data)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self.resting:
+            self.transport.pause_reading()
+            self._loop.call_soon(self._read_on)
 
     def grant_window(self, stream: Stream) -> None:
         if stream.allowance < STREAM_WINDOW // 2:
@@ -72,9 +89,31 @@ class Http2Protocol(Http2WriterProtocol):
 
     # Reading
 
+    def _read(self, data: bytes) -> None:
+        try:
+            self._rest = self._take(data)
+        except ConnectionFault as fault:
+            self._rest = b""
+            self._disconnect(fault.code, fault.message)
+
+    def _rest_until_next_turn(self) -> None:
+        self.resting = True
+        self.transport.pause_reading()
+        self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        """Take the next turn, unless the client has to read its responses first."""
+        if not self.resting or self.paused or self.transport.is_closing():
+            return
+        self.resting = False
+        self.transport.resume_reading()
+        if not self._ignores_input:
+            data, self._rest = self._rest, b""
+            self._read(data)
+
     def _take(self, data: bytes) -> bytes:
         """Process all complete frames and return the start of an incomplete one."""
-        at, end = 0, len(data)
+        at, end, left = 0, len(data), TURN_FRAMES
         if not self._greeted:
             if not frames.PREFACE.startswith(data[: len(frames.PREFACE)]):
                 self._refuse_http1()
@@ -85,10 +124,14 @@ class Http2Protocol(Http2WriterProtocol):
             self.send(_GREETING)
             at = len(frames.PREFACE)
         while end - at >= frames.HEAD_BYTES:
+            if left <= 0:
+                self._rest_until_next_turn()
+                break
             high, low, kind, flags, id_ = frames.read_head(data, at)
             size = high << 8 | low
             if size > frames.FRAME_BYTES:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} bytes is too large")
+            left -= 1
             start = at + frames.HEAD_BYTES
             if end - start < size:
                 break
@@ -100,6 +143,7 @@ class Http2Protocol(Http2WriterProtocol):
             if kind == frames.DATA:
                 self._take_data(id_, flags, payload)
             elif kind == frames.HEADERS:
+                left -= HEAD_FRAMES
                 self._take_block(id_, flags, frames.strip_padding(flags, payload))
             elif kind == frames.CONTINUATION:
                 self._take_more_block(id_, flags, payload)
@@ -129,7 +173,7 @@ class Http2Protocol(Http2WriterProtocol):
         ends = bool(flags & frames.END_STREAM)
         if flags & frames.PADDED:
             payload = frames.strip_padding(frames.PADDED, payload)
-        if not payload and not ends:
+        if len(payload) < SMALL_DATA and not ends:
             self._note_noise()
         stream.request_complete = ends
         stream.last_read_at = self._limiter.now

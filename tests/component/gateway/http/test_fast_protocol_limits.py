@@ -88,12 +88,25 @@ def test_what_stands_between_chunks_has_an_end(gateway: Gateway, path: str, star
 
 
 @pytest.mark.parametrize("path", [INFER, f"{INFER}?slow=1"])
-def test_small_chunks_may_be_more_about_chunks_than_body(gateway: Gateway, path: str) -> None:
-    body = body_of([1.0] * 4000)
-    chunks = b"".join(b"1;%b\r\n%c\r\n" % (b"a" * 20, byte) for byte in body)
+def test_a_few_small_chunks_may_be_more_about_chunks_than_body(gateway: Gateway, path: str) -> None:
     with gateway.client() as client:
-        client.send(request("POST", path, Content_Length="", Transfer_Encoding="chunked") + chunks + b"0\r\n\r\n")
-        assert client.answer().sums == [4000.0]
+        client.send(request("POST", path, Content_Length="", Transfer_Encoding="chunked") + tiny_chunks(300))
+        assert client.answer().sums == [300.0]
+
+
+@pytest.mark.parametrize("path", [INFER, f"{INFER}?slow=1"])
+def test_many_small_chunks_are_refused(gateway: Gateway, path: str) -> None:
+    with gateway.client() as client:
+        client.send(request("POST", path, Content_Length="", Transfer_Encoding="chunked") + tiny_chunks(20_000))
+        answer = client.answer()
+        assert answer.status == 400
+        assert "too small" in answer.error
+        assert client.closed()
+
+
+def tiny_chunks(numbers: int) -> bytes:
+    body = body_of([1.0] * numbers)
+    return b"".join(b"1;%b\r\n%c\r\n" % (b"a" * 20, byte) for byte in body) + b"0\r\n\r\n"
 
 
 def test_the_refusal_reaches_a_client_that_goes_on_sending(gateway: Gateway) -> None:

@@ -155,6 +155,8 @@ class Peer:
 
     def send(self, *data: bytes) -> None:
         self.protocol.data_received(b"".join(data))
+        while self.protocol.resting and not self.protocol.paused:
+            self.loop.run()
 
     def came(self) -> list[Frame]:
         """What has come since the last look."""

@@ -95,7 +95,9 @@ class Builder:
                 _print("not from wheels alone; trying to build packages")
             else:
                 return
-        self._run(command(build=True), confined, cache=folder)
+        cache = folder / "cache"
+        cache.mkdir()
+        self._run(command(build=True), confined, cache=cache)
 
     def _confinement(self, base: str, folder: Path) -> Confinement | None:
         """For code of packages. `base`: the interpreter; `folder`: for temporary files."""
@@ -115,7 +117,7 @@ class Builder:
             command,
             env={**self._environ, **(installers.private_cache(cache) if cache is not None else {})},
             preexec_fn=child_setup(confined, machine.detect()) if confined is not None else None,  # noqa: PLW1509
-            cwd=cache or self._place.root,
+            cwd=cache.parent if cache is not None else self._place.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
