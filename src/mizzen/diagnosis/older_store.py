@@ -111,7 +111,10 @@ def _replace_store(database: Path, aside: Path, problem: str) -> None:
         connection.execute("UPDATE state SET rv = rv + ?, horizon = rv + ?, commits = commits + ?", (GAP, GAP, GAP))
         connection.execute("DELETE FROM events")
         connection.execute("COMMIT")
-        mark = replace(read_ops.mark(connection), held=f"an older store was accepted ({problem[:300]})")
+        mark = replace(
+            read_ops.mark(connection),
+            held=f"an older store was accepted ({problem[:300].encode('ascii', 'replace').decode()})",
+        )
     aside.mkdir(mode=0o700, parents=True)
     names = (database, wal.path_of(database), database.with_name(f"{database.name}-shm"), checkpoint.path_of(database))
     for path in names:

@@ -116,6 +116,7 @@ def status(session: PlaneSession) -> None:
         "data_dir": str(home.data_dir),
         "disk": _disk(home),
         "confinement": confinement,
+        "collection_held": _collection_held(home),
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
         "processes": [
@@ -128,6 +129,8 @@ def status(session: PlaneSession) -> None:
         return
     if found["disk"]["level"] != "enough":
         output.warn(f"the disk of the data dir: {found['disk']['message']}")
+    if found["collection_held"]:
+        output.warn(f"files without a reference are kept: {found['collection_held']}; see 'mizzen doctor'")
     if confinement.get("status") == "False":
         output.warn(confinement["message"])
     for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
@@ -179,6 +182,17 @@ def _disk(home: Home) -> dict[str, Any]:
     low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
     room = Room(home.data_dir, low, critical)
     return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.describe()}
+
+
+def _collection_held(home: Home) -> str:
+    """Why garbage collection waits; empty: it does not."""
+    from mizzen.stores.marks import checkpoint
+
+    try:
+        mark = checkpoint.read(checkpoint.path_of(home.data_dir / "mizzen.db"))
+    except checkpoint.DamagedCheckpoint:
+        return ""
+    return mark.held if mark is not None else ""
 
 
 def _confinement(place: PlaneAddress) -> dict[str, str]:

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,9 @@ class StoreMark:
     """Why files without a reference are kept; empty: they may be collected."""
     sequence: int = 0
     """Of the line; the higher one holds."""
+
+
+_FIELDS: Final = tuple(StoreMark.__dataclass_fields__)
 
 
 class DamagedCheckpoint(Exception):
@@ -124,8 +127,8 @@ class StoreCheckpoint:
 
 
 def _format(mark: StoreMark) -> bytes:
-    fields = json.dumps(asdict(mark), sort_keys=True)
-    line = json.dumps({**asdict(mark), "seal": _seal(fields)}, sort_keys=True).encode()
+    fields = json.dumps({name: getattr(mark, name) for name in _FIELDS})
+    line = f'{fields[:-1]}, "seal": "{_seal(fields)}"}}'.encode()
     if len(line) >= LINE:
         raise ValueError("the mark is too long")
     return line.ljust(LINE - 1) + b"\n"
@@ -138,7 +141,7 @@ def _parse(line: bytes) -> StoreMark | None:
         mark = StoreMark(**data)
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return mark if seal == _seal(json.dumps(data, sort_keys=True)) else None
+    return mark if seal == _seal(json.dumps(data)) else None
 
 
 def _seal(fields: str) -> str:

@@ -21,7 +21,7 @@ from mizzen.stores.sqlite import schema
 
 TABLE: Final = "table.json"
 ACCESS: Final = "access.json"
-QUICK_BYTES: Final = 128 << 20
+QUICK_BYTES: Final = 512 << 20
 """A database of up to this size is checked page by page at every start; a larger one after a kill or power loss."""
 FIRST_MARKED: Final = 7
 """The first schema with an id and a number of commits."""
