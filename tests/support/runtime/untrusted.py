@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import pickle
@@ -80,6 +81,17 @@ def packed(files: dict[str, bytes]) -> bytes:
     return out.getvalue()
 
 
+@functools.cache
+def linear_file() -> bytes:
+    return dump(linear())
+
+
+@functools.cache
+def function_file() -> bytes:
+    """Its pipeline begins with a function."""
+    return dump(make_pipeline(FunctionTransformer(np.log1p), linear()).fit(ROWS, LABELS))
+
+
 def linear() -> Any:
     return LogisticRegression(max_iter=200).fit(ROWS, LABELS)
 
@@ -115,14 +127,14 @@ def outside_tensor(location: str) -> Any:
 
 def boosted() -> dict[str, Any]:
     """XGBoost's JSON."""
-    fitted = xgboost.XGBClassifier(n_estimators=2, max_depth=2).fit(ROWS, LABELS)
-    model: dict[str, Any] = json.loads(fitted.get_booster().save_raw("json"))
+    model: dict[str, Any] = json.loads(boosted_file("json"))
     return model
 
 
-def boosted_ubjson() -> bytes:
+@functools.cache
+def boosted_file(form: str) -> bytes:
     fitted = xgboost.XGBClassifier(n_estimators=2, max_depth=2).fit(ROWS, LABELS)
-    return bytes(fitted.get_booster().save_raw("ubj"))
+    return bytes(fitted.get_booster().save_raw(form))
 
 
 def trees_of(model: dict[str, Any]) -> list[dict[str, Any]]:
@@ -130,6 +142,7 @@ def trees_of(model: dict[str, Any]) -> list[dict[str, Any]]:
     return trees
 
 
+@functools.cache
 def light() -> str:
     """LightGBM's text."""
     fitted = lightgbm.LGBMClassifier(n_estimators=2, num_leaves=4, verbosity=-1).fit(ROWS, LABELS)
@@ -146,7 +159,7 @@ def harmless(folder: Path) -> dict[str, Path]:
         "sklearn text.skops": dump(text),
         "onnx graph.onnx": graph().SerializeToString(),
         "xgboost trees.json": json.dumps(boosted()).encode(),
-        "xgboost trees.ubj": boosted_ubjson(),
+        "xgboost trees.ubj": boosted_file("ubj"),
         "lightgbm trees.txt": light().encode(),
     }
     return _written(folder, contents)
@@ -159,7 +172,6 @@ class _Runs:
 
 def hostile(folder: Path) -> dict[str, tuple[Path, str]]:
     """Files by the name of their framework and what they are, each with what the refusal has to name."""
-    function = make_pipeline(FunctionTransformer(np.log1p), linear()).fit(ROWS, LABELS)
     cached = make_pipeline(StandardScaler(), linear()).fit(ROWS, LABELS)
     cached.memory = "/tmp"
     stray = dump(DecisionTreeClassifier(max_depth=2).fit(ROWS, LABELS))
@@ -174,7 +186,7 @@ def hostile(folder: Path) -> dict[str, tuple[Path, str]]:
     custom = graph([helper.make_node("Run", ["x", "w"], ["y"], domain="com.example")], domains=("", "com.example"))
     files = {
         "sklearn reader.skops": (file_reader(3), "'input' of its CountVectorizer is 'filename'"),
-        "sklearn function.skops": (dump(function), "log1p"),
+        "sklearn function.skops": (function_file(), "log1p"),
         "sklearn cached.skops": (dump(cached), "'memory' of its Pipeline"),
         "sklearn stray.skops": (packed(tree | {name: buffer.getvalue()}), "a tree asks for a column"),
         "sklearn pickle.skops": (pickle.dumps(_Runs()), "could not be read: it is not a zip file"),
@@ -182,7 +194,7 @@ def hostile(folder: Path) -> dict[str, tuple[Path, str]]:
             graph(weights=outside_tensor("../../admin-token")).SerializeToString(), "is stored in another file",
         ),
         "onnx custom.onnx": (custom.SerializeToString(), "'com.example'"),
-        "onnx zip.onnx": (dump(linear()), "its Model has the field 10"),
+        "onnx zip.onnx": (linear_file(), "its Model has the field 10"),
         "xgboost stray.json": (json.dumps(booster).encode(), "a tree asks for an input"),
         "xgboost binary.model": (b"binf" + bytes(100), "old binary format"),
         "lightgbm path.txt": (light().replace("[data: ]", "[data: /etc/passwd]").encode(), "its parameter 'data'"),
