@@ -102,7 +102,13 @@ class WorkloadPaths:
         return f"http://{HOST}:{self.ports[index]}" if index in self.ports else ""
 
     def termination_log(self, index: int) -> Path:
+        """Written by the replica's own process, which can write nowhere else."""
         return self.scratch / f"termination.{index}"
+
+    @property
+    def runner_termination_log(self) -> Path:
+        """Out of reach of the runner's command: a link in its place would make the runner write elsewhere."""
+        return self.work / "termination"
 
     def log(self, index: int) -> Path:
         return self.home.logs / f"{self.key(index)}.log"
@@ -235,7 +241,9 @@ def common_env(spec: WorkloadSpec, paths: WorkloadPaths, index: int, gpus: Mappi
     return {
         # A process with other secrets has another fingerprint, so that it is restarted.
         **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
-        "MIZZEN_TERMINATION_LOG": str(paths.termination_log(index)),
+        "MIZZEN_TERMINATION_LOG": str(
+            paths.termination_log(index) if spec.task is None else paths.runner_termination_log
+        ),
         "MIZZEN_DATA_DIR": str(paths.home.data_dir),
         **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
         **(gpus if gpus and spec.gpu is not None else {}),

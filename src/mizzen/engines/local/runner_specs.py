@@ -176,7 +176,7 @@ def runner_of(
         log=str(paths.log(INDEX)),
         restart="never",
         grace=spec.grace_seconds + SAVE_GRACE,
-        termination_log=str(paths.termination_log(INDEX)),
+        termination_log=str(paths.runner_termination_log),
         rank=RANK,
         lasting=True,
     )

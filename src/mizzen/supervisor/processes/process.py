@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from mizzen.confinement import untrusted_files
 from mizzen.supervisor.data_dir import Home, read_json, write_json
 from mizzen.supervisor.processes import procfs
 from mizzen.supervisor.processes.exits import Exits
@@ -257,7 +258,6 @@ def _last_words(spec: ProcessSpec) -> str:
     if not spec.termination_log:
         return ""
     try:
-        with open(spec.termination_log, "rb") as file:
-            return file.read(_MESSAGE_LIMIT).decode(errors="replace").strip()
+        return untrusted_files.read_beginning(spec.termination_log, _MESSAGE_LIMIT).decode(errors="replace").strip()
     except OSError:
         return ""
