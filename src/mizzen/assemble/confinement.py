@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.confinement import landlock, machine
+from mizzen.confinement import landlock, machine, pid_namespace
+from mizzen.confinement.cgroups import hierarchies
+from mizzen.confinement.cgroups.hierarchies import Hierarchies
 from mizzen.confinement.machine import Machine
 from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.errors import Fault, Invalid
@@ -57,6 +59,7 @@ def policy_of(settings: Settings, home: Home) -> ConfinementPolicy:
         read=settings.model_read_paths,
         write=settings.model_write_paths,
         user=settings.run_models_as,
+        pids=settings.model_pids or None,
         protected=(str(certificate[1]),) if certificate is not None else (),
     )
 
@@ -87,7 +90,7 @@ def _faults_of_paths(settings: Settings, home: Home) -> Iterator[Fault]:
             yield Fault("model_write_paths", f"'{path}' contains files of the plane; name another folder")
 
 
-def report(settings: Settings, offered: Machine) -> ConfinementReport:
+def report(settings: Settings, offered: Machine, groups: Hierarchies | None = None) -> ConfinementReport:
     if settings.confine_models == "off":
         why = "models are not confined (confine_models = off): code of a version can read the plane's keys"
         return ConfinementReport(False, (), (why,))
@@ -110,7 +113,27 @@ def report(settings: Settings, offered: Machine) -> ConfinementReport:
         layers.append("a mount namespace")
         if offered.namespaces == "user":
             missing.append("a private list of processes, which needs root")
+    held, lacking = _containment(settings, offered, hierarchies.detect() if groups is None else groups)
+    layers += held
+    missing += lacking
     return ConfinementReport(offered.protects_files, tuple(layers), tuple(missing))
+
+
+def _containment(settings: Settings, offered: Machine, groups: Hierarchies) -> tuple[list[str], list[str]]:
+    """What holds a process and its descendants together, and what limits them."""
+    held, lacking = [], []
+    if groups.kill:
+        enforced = [name for name in hierarchies.CONTROLLERS if name in groups.limits]
+        held.append(f"cgroups ({', '.join(enforced)})" if enforced else "cgroups")
+        if os.getuid() == 0 and not offered.landlock and not settings.run_models_as:
+            lacking.append("a barrier around cgroups: code of root can leave its own, which Landlock prevents")
+    elif pid_namespace.detect() != "none":
+        held.append("a PID namespace")
+    else:
+        lacking.append("cgroups and PID namespaces: what a model starts can outlive it")
+    if groups.missing:
+        lacking.append(f"limits of {', '.join(groups.missing)} for a model as a whole, which need cgroups")
+    return held, lacking
 
 
 def condition(found: ConfinementReport) -> Condition:

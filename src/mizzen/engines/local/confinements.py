@@ -31,6 +31,8 @@ class ConfinementPolicy:
     """More folders that users' code may read and write."""
     user: str = ""
     """The user that it runs as; empty: the plane's."""
+    pids: int | None = 1024
+    """How many processes and threads each replica may have; None: no limit."""
     protected: tuple[str, ...] = ()
     """Paths outside the data dir that it must not read, such as the key of a certificate."""
 
