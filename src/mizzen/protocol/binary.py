@@ -59,6 +59,7 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
     if size > json_precheck.LARGE:
         text, datas = json_precheck.split_large(text)
     request = v2.decode_with(_decode, text)
+    v2.check_keys(text, request)
     v2.check(request.inputs, request.outputs)
     rest = memoryview(body)[size:]
     entries: list[v2.Entry] = []

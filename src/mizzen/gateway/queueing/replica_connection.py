@@ -18,6 +18,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from mizzen.gateway import memory_kills
+from mizzen.gateway.memory_kills import MemoryKills
 from mizzen.gateway.queueing.call import Call
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
@@ -45,6 +47,7 @@ class _Reply(msgspec.Struct, array_like=True, gc=False):
 
 
 _decode_reply = msgspec.msgpack.Decoder(_Reply).decode
+_decode_place = msgspec.msgpack.Decoder(int).decode
 
 
 class ReplicaConnection(asyncio.Protocol):
@@ -64,6 +67,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._attempts: list[Attempt] = []
         """The attempts of its traced calls."""
         self._pid = 0
+        self._kills: MemoryKills | None = None
         self._has_hello = False
         self._version = framing.VERSION
         """The version of the frames to send."""
@@ -141,6 +145,8 @@ class ReplicaConnection(asyncio.Protocol):
         for run in self._attempts:
             run.on_lost()
         self._attempts = []
+        if self._batch_size == 1 and self._kills is not None and self._kills.has_grown():
+            self._queue.on_out_of_memory(self, 0)
         self._queue.on_disconnect(self)
         if not self._retired:
             self._connecting = self._loop.create_task(self._connect())
@@ -153,6 +159,8 @@ class ReplicaConnection(asyncio.Protocol):
         elif frame.type == framing.DRAIN:
             self._queue.on_drain(self)
             self._drain()
+        elif frame.type == framing.OUT_OF_MEMORY:
+            self._on_out_of_memory(frame)
         elif frame.type == framing.CHALLENGE:
             self._authenticate(frame.body)
         else:
@@ -180,6 +188,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._wants_callers = hello.callers
         self._wants_feedback = hello.feedback
         self._pid = hello.pid
+        self._kills = self._count_kills()
         self._delay = FIRST_RETRY
         self._queue.on_ready(self, hello)
         self._on_ready()
@@ -204,10 +213,21 @@ class ReplicaConnection(asyncio.Protocol):
         if self._draining and not self._batch_size:
             self._close()
 
+    def _on_out_of_memory(self, frame: framing.ReceivedFrame) -> None:
+        """The replica is about to end. The connection follows, with the other calls of the batch."""
+        place = _decode_place(frame.body)
+        if frame.id != self._serial or not 0 <= place < self._batch_size:
+            raise framing.FrameError(f"the end of a call of frame {frame.id}, which was not sent")
+        self._queue.on_out_of_memory(self, place)
+
     def _drain(self) -> None:
         self._draining = True
         if not self._batch_size:
             self._close()
+
+    def _count_kills(self) -> MemoryKills | None:
+        peer = None if self._transport is None else self._transport.get_extra_info("socket")
+        return None if peer is None else memory_kills.kills_of_peer(peer)
 
     def _close(self) -> None:
         if self._transport is not None:
@@ -215,7 +235,7 @@ class ReplicaConnection(asyncio.Protocol):
 
     def _batch_metadata(self, batch: list[Call]) -> dict[str, Any]:
         """The last item of an INFER frame: ids and traces of the whole batch, which is cheaper than per call."""
-        metadata: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True}
+        metadata: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True, "memory": True}
         traces = [call.head.trace for call in batch]
         if any(traces):
             recorded = [
