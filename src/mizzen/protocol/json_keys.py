@@ -30,7 +30,10 @@ class RepeatedKey(ValueError):
 
 def require_unique(text: bytes, value: Any) -> None:
     """Raise RepeatedKey if an object in the text has a key twice. `value`: the text, decoded without a schema."""
-    if text.count(b":") == count_keys(value) or _count_colons(text) == count_keys(value, every=True):
+    colons = text.count(b":")
+    if isinstance(value, dict) and colons == len(value):  # the usual text: nothing in it has keys
+        return
+    if colons == count_keys(value) or _count_colons(text) == count_keys(value, every=True):
         return
     if len(text) > MAX_SEARCHED:
         raise RepeatedKey

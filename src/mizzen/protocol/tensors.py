@@ -28,8 +28,10 @@ _OPENING = re.compile(rb"[\s\[]*")
 _POSITION = re.compile(r" - at `[^`]*`$| \(byte \d+\)$")
 _SPACE = b" \t\r\n"
 _NO_STRUCTURE = bytes(set(range(256)) - set(b"[],"))
+_MAX_WHOLE = 2 << 20
+"""Up to this many bytes, JSON is decoded to Python objects as a whole, which takes less time."""
 _PIECE = 256 << 10
-"""Bytes of JSON that are decoded to Python objects at a time."""
+"""Bytes of JSON that are decoded to Python objects at a time, of a larger text."""
 _WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 """A user's environment may have an old numpy, which silently converts 300 to 44 for 8 bits."""
 
@@ -83,12 +85,13 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
             f"data must be a list of {count} {LEAF_NAMES[kind.leaf]}, or nested as its shape {list(shape)}"
         )
     levels = (count,) if depth == 1 else nesting
+    whole = len(text) <= _MAX_WHOLE
+    if whole and kind.name == "FP64" and depth == 1 and (long := json_numbers.parse_doubles(text, count)) is not None:
+        return long.reshape(tuple(shape))
     if len(text) > json_size.LARGE and levels:
         _measure(kind, text, levels, shape)
-        if kind.leaf is not str and 0 not in levels:
+        if not whole and kind.leaf is not str and 0 not in levels:
             return _decode_pieces(kind, text, levels, shape).reshape(tuple(shape))
-    elif kind.name == "FP64" and depth == 1 and (long := json_numbers.parse_doubles(text, count)) is not None:
-        return long.reshape(tuple(shape))
     try:
         data = _read(text, kind.leaf, len(levels))
     except (ValueError, OverflowError, RecursionError) as error:

@@ -26,6 +26,8 @@ MAX_B64_DEPTH = 8
 """Levels of lists within which {"b64": ...} is recognized."""
 _LARGE = 64 << 10
 """Bodies from this size on are measured first."""
+_VERY_LARGE = 1 << 20
+"""In bodies from this size on, long lists are decoded apart; in smaller ones, their objects are few."""
 _FEW_QUOTES, _FEW_COMMAS = 64, 1 << 16
 """Of a large body: this few quotes can only enclose names, which contain no more than this many commas."""
 
@@ -124,7 +126,7 @@ def _measure(body: bytes, declared: Sequence[DeclaredInput], most: int) -> None:
 
 
 def _parse_large_body(body: bytes) -> dict[str, Any]:
-    found = long_lists.cut(body)
+    found = long_lists.cut(body) if len(body) > _VERY_LARGE else None
     if found is None:
         return _parse_body(body)
     rest, lists = found

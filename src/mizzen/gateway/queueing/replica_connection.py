@@ -28,6 +28,7 @@ from mizzen.gateway.request.trace_context import Attempt, BatchTimes
 from mizzen.protocol.frames import authentication, framing
 from mizzen.protocol.frames.large_frames import encode_infer
 
+MAX_HELLO_BYTES = 1 << 20
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
 _SCHEME = "unix:"
 _WRITE_BUFFER = 4 << 20
@@ -48,6 +49,21 @@ class _Reply(msgspec.Struct, array_like=True, gc=False):
 
 _decode_reply = msgspec.msgpack.Decoder(_Reply).decode
 _decode_place = msgspec.msgpack.Decoder(int).decode
+
+
+_NUMBER_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xCA: 4, 0xCB: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+_LIST_BYTES = {0xDC: 2, 0xDD: 4}
+
+
+def _announced_entries(body: memoryview | bytes) -> int:
+    """Return the number of entries of a reply without decoding them: a hostile model may announce millions. -1: this
+    is no reply."""
+    at = 2 + _NUMBER_BYTES.get(body[1], 0)  # behind the list and the time in the model
+    code = body[at]
+    if 0x90 <= code <= 0x9F:
+        return code & 15
+    size = _LIST_BYTES.get(code, 0)
+    return int.from_bytes(body[at + 1 : at + 1 + size], "big") if size else -1
 
 
 class ReplicaConnection(asyncio.Protocol):
@@ -175,6 +191,8 @@ class ReplicaConnection(asyncio.Protocol):
         self._transport.write(framing.encode(framing.AUTH, 0, body, version=self._reader.version))
 
     def _on_hello(self, frame: framing.ReceivedFrame) -> None:
+        if len(frame.body) > MAX_HELLO_BYTES:
+            raise framing.FrameError(f"a hello of {len(frame.body)} bytes exceeds the limit of {MAX_HELLO_BYTES}")
         hello = decode_hello(frame.body)
         if hello.state != "ready" or self._draining or self._has_hello:
             return
@@ -194,6 +212,8 @@ class ReplicaConnection(asyncio.Protocol):
         self._on_ready()
 
     def _on_reply(self, frame: framing.ReceivedFrame) -> None:
+        if len(frame.body) > framing.LARGE and _announced_entries(frame.body) != self._batch_size:
+            raise framing.FrameError(f"a reply to frame {frame.id} with other entries than were sent")
         reply = _decode_reply(frame.body)
         entries = reply.entries
         if (
