@@ -13,9 +13,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from mizzen.confinement import landlock, mount_plan, namespaces, ownership, privileges, readable_paths, seccomp
+from mizzen.confinement import landlock, namespaces, privileges, seccomp
+from mizzen.confinement.files import mount_plan, ownership, readable_paths
+from mizzen.confinement.files.mount_plan import NOTHING, MountPlan
 from mizzen.confinement.machine import Machine
-from mizzen.confinement.mount_plan import NOTHING, MountPlan
 from mizzen.confinement.spec import Confinement
 
 _PASSED_ON = re.compile(

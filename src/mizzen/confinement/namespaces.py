@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import cache
 
 from mizzen.confinement import syscalls
-from mizzen.confinement.mount_plan import NOTHING, MountPlan
+from mizzen.confinement.files.mount_plan import NOTHING, MountPlan
 
 _NEWNS, _NEWIPC, _NEWUSER = 0x00020000, 0x08000000, 0x10000000
 _RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18

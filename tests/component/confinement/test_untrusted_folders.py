@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.confinement.untrusted_files import read_beginning
+from mizzen.confinement.files.untrusted_files import read_beginning
 from mizzen.engines.local.environments import spec
 from mizzen.engines.local.environments.lifecycle import _note_use
 from mizzen.protocol.frames import authentication

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mizzen.confinement import mount_plan, readable_paths
-from mizzen.confinement.mount_plan import MountPlan
+from mizzen.confinement.files import mount_plan, readable_paths
+from mizzen.confinement.files.mount_plan import MountPlan
 
 
 def made(root: Path, *paths: str) -> None:

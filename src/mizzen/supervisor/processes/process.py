@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.confinement import untrusted_files
+from mizzen.confinement.files import untrusted_files
 from mizzen.confinement.output_pipe import OutputPipe
 from mizzen.supervisor.data_dir import read_json, write_json
 from mizzen.supervisor.processes import procfs

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from mizzen.blobs.fs.remove_tree import remove_tree
-from mizzen.confinement.untrusted_files import read_beginning
+from mizzen.confinement.files.untrusted_files import read_beginning
 from mizzen.kinds.text import requirements
 from mizzen.supervisor.data_dir import read_json
 
