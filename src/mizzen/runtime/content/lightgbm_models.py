@@ -36,7 +36,7 @@ _WORDS: Final = (
     "monotone_constraints_method",
 )  # fmt: skip
 """Parameters whose values are words."""
-_DIGITS: Final = re.compile(r"[-0-9 ]*", re.ASCII)
+_INTEGERS: Final = re.compile(r"-?[0-9]{1,18}(?: -?[0-9]{1,18})*", re.ASCII)
 _LARGEST: Final = 1 << 24
 
 
@@ -184,12 +184,11 @@ def _integer(fields: dict[str, str], key: str) -> int:
 
 
 def _integers(text: str) -> Any:
-    if not _DIGITS.fullmatch(text):
+    if not text:
+        return np.array([], np.int64)
+    if not _INTEGERS.fullmatch(text):
         raise Unproven(f"it has {quote(text)} where numbers are expected")
-    try:
-        return np.array([int(number) for number in text.split(" ")] if text else [], np.int64)
-    except (ValueError, OverflowError) as error:
-        raise Unproven(f"it has {quote(text)} where numbers are expected") from error
+    return np.fromstring(text, np.int64, sep=" ")
 
 
 def _floats(text: str) -> Any:
