@@ -36,6 +36,7 @@ _WORDS: Final = (
     "monotone_constraints_method",
 )  # fmt: skip
 """Parameters whose values are words."""
+_INTEGERS: Final = re.compile(r"-?[0-9]{1,18}(?: -?[0-9]{1,18})*", re.ASCII)
 _LARGEST: Final = 1 << 24
 
 
@@ -102,7 +103,7 @@ def _split_trees(body: str, sizes: str | None) -> list[str]:
     encoded = body.encode()
     sections = []
     at = 0
-    for number, size in enumerate(_numbers(sizes, np.int64)):
+    for number, size in enumerate(_integers(sizes)):
         section = encoded[at : at + int(size)]
         start = b"Tree=%d\n" % number
         if size <= 0 or len(section) != size or not section.startswith(start) or section.count(b"Tree=") != 1:
@@ -121,7 +122,8 @@ def _check_tree(tree: dict[str, str], features: int) -> None:
     for names, count in ((_OF_SPLITS, leaves - 1), (_OF_LEAVES, leaves)):
         for name in names:
             # A tree with one leaf leaves out what it has no splits for.
-            if tree.get(name) and len(_numbers(tree[name], np.float64)) != count:
+            # Only indexes are read: whatever else LightGBM reads as a number does no harm.
+            if tree.get(name) and tree[name].count(" ") != count - 1:
                 raise Unproven(f"'{name}' of a tree does not have {count} numbers")
     if not leaves or not tree.get("leaf_value"):
         raise Unproven("a tree has no leaves")
@@ -129,7 +131,7 @@ def _check_tree(tree: dict[str, str], features: int) -> None:
         return
     if any(not tree.get(name) for name in _NEEDED):
         raise Unproven("a tree does not have all of its fields")
-    feature, left, right = (_numbers(tree[name], np.int64) for name in ("split_feature", "left_child", "right_child"))
+    feature, left, right = (_integers(tree[name]) for name in ("split_feature", "left_child", "right_child"))
     places = np.arange(leaves - 1)
     for children in (left, right):
         # Splits come after their parent, so that every path ends. Leaves count from -1 downwards.
@@ -141,15 +143,13 @@ def _check_tree(tree: dict[str, str], features: int) -> None:
 
 
 def _check_categories(tree: dict[str, str], count: int) -> None:
-    chosen = (_numbers(tree["decision_type"], np.int64) & 1) == 1
-    sets = _numbers(tree["threshold"], np.float64)[chosen]
-    if not count:
-        if chosen.any():
-            raise Unproven("a tree has a split by categories that it does not have")
+    chosen = (_integers(tree["decision_type"]) & 1) == 1
+    if not count and not chosen.any():
         return
-    bounds, bits = _numbers(tree.get("cat_boundaries", ""), np.int64), _numbers(tree.get("cat_threshold", ""), np.int64)
+    bounds, bits = _integers(tree.get("cat_boundaries", "0")), _integers(tree.get("cat_threshold", ""))
     if len(bounds) != count + 1 or bounds[0] != 0 or (np.diff(bounds) < 0).any() or bounds[-1] != len(bits):
         raise Unproven("a tree has unusual categories")
+    sets = _floats(tree["threshold"])[chosen]
     if not ((sets >= 0) & (sets < count)).all():
         raise Unproven("a tree has a split by categories that it does not have")
 
@@ -183,8 +183,16 @@ def _integer(fields: dict[str, str], key: str) -> int:
     return int(text)
 
 
-def _numbers(text: str, dtype: Any) -> Any:
+def _integers(text: str) -> Any:
+    if not text:
+        return np.array([], np.int64)
+    if not _INTEGERS.fullmatch(text):
+        raise Unproven(f"it has {quote(text)} where numbers are expected")
+    return np.fromstring(text, np.int64, sep=" ")
+
+
+def _floats(text: str) -> Any:
     try:
-        return np.array(text.split(" ") if text else [], dtype)
-    except (ValueError, OverflowError) as error:
+        return np.array(text.split(" "), np.float64)
+    except ValueError as error:
         raise Unproven(f"it has {quote(text)} where numbers are expected") from error

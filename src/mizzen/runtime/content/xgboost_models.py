@@ -134,12 +134,12 @@ def _check_tree(tree: Any, features: int) -> None:
         raise Unproven("a tree has no nodes")
     if any(len(_array(tree, name, "fiu")) for name in _CATEGORIES if name in tree):
         raise Unproven("it has categories, which are not inspected")
-    columns = {name: _array(tree, name, "fiu") for name in _TREE_ARRAYS if name in tree}
-    if any(len(column) != count for column in columns.values()):
+    columns = [tree[name] for name in _TREE_ARRAYS if name in tree]
+    if any(not isinstance(column, list | np.ndarray) or len(column) != count for column in columns):
         raise Unproven("a tree has another number of nodes than it states")
     left, right, feature = (_array(tree, name, "iu") for name in ("left_children", "right_children", "split_indices"))
     inner = left != -1
-    if "split_type" in columns and columns["split_type"].any():
+    if "split_type" in tree and _array(tree, "split_type", "iu").any():
         raise Unproven("it has categories, which are not inspected")
     children = np.concatenate((left[inner], right[inner]))
     # With one parent each, and none for the root, no path can return to where it was.
