@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -29,21 +30,6 @@ escape("{word}")
 print("escaped", flush=True)
 import time
 time.sleep(600)
-"""
-PROGRAM = """
-import http.server, os
-{escape}
-escape("{word}")
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b'{{"ready": true}}')
-
-
-http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
 """
 
 
@@ -90,15 +76,30 @@ def train(plane: planes.TestPlane, words: list[str]) -> str:
     return word
 
 
+def run_program(plane: planes.TestPlane, folder: Path, words: list[str]) -> str:
+    """At a node of a graph."""
+    word = escapes.new_word()
+    words.append(word)
+    container = {"name": "node", "command": ["python", "-c"], "args": [JOB.format(word=word, escape=escapes.ESCAPE)]}
+    graph = {
+        "apiVersion": "mizzen.dev/v1alpha1", "kind": "MLGraph", "metadata": {"name": "runaway"},
+        "spec": {"dag": [{"name": "node"}], "custom": [{"spec": {"containers": [container]}, "replicas": 1}]},
+    }  # fmt: skip
+    (folder / "graph.yaml").write_text(json.dumps(graph))
+    plane.cli("apply", "-f", "graph.yaml", cwd=folder)
+    planes.wait_until(lambda: escapes.sleeping(word), "it has escaped")
+    return word
+
+
 def is_gone(plane: planes.TestPlane, *words: str) -> None:
     planes.wait_until(lambda: not any(map(escapes.sleeping, words)), "what escaped is gone", 10)
     planes.wait_until(lambda: not planes.members(plane.data_dir), "nothing of the plane is left", 10)
 
 
-def test_down_ends_what_escaped_from_a_model_and_a_job(own: planes.TestPlane, tmp_path: Path, words: list[str]) -> None:
-    model, job = deploy(own, tmp_path, words), train(own, words)
+def test_down_ends_what_escaped(own: planes.TestPlane, tmp_path: Path, words: list[str]) -> None:
+    model, job, program = deploy(own, tmp_path, words), train(own, words), run_program(own, tmp_path, words)
     own.cli("down")
-    is_gone(own, model, job)
+    is_gone(own, model, job, program)
     assert escapes.groups_of(own.data_dir) == []
 
 

@@ -90,7 +90,13 @@ def _faults_of_paths(settings: Settings, home: Home) -> Iterator[Fault]:
             yield Fault("model_write_paths", f"'{path}' contains files of the plane; name another folder")
 
 
-def report(settings: Settings, offered: Machine, groups: Hierarchies | None = None) -> ConfinementReport:
+def report(
+    settings: Settings,
+    offered: Machine,
+    groups: Hierarchies | None = None,
+    namespace: pid_namespace.Access | None = None,
+) -> ConfinementReport:
+    """`groups`, `namespace`: what holds processes together; None: what this machine offers."""
     if settings.confine_models == "off":
         why = "models are not confined (confine_models = off): code of a version can read the plane's keys"
         return ConfinementReport(False, (), (why,))
@@ -113,21 +119,24 @@ def report(settings: Settings, offered: Machine, groups: Hierarchies | None = No
         layers.append("a mount namespace")
         if offered.namespaces == "user":
             missing.append("a private list of processes, which needs root")
-    held, lacking = _containment(settings, offered, hierarchies.detect() if groups is None else groups)
+    groups = hierarchies.detect() if groups is None else groups
+    held, lacking = _containment(settings, offered, groups, namespace or pid_namespace.detect())
     layers += held
     missing += lacking
     return ConfinementReport(offered.protects_files, tuple(layers), tuple(missing))
 
 
-def _containment(settings: Settings, offered: Machine, groups: Hierarchies) -> tuple[list[str], list[str]]:
+def _containment(
+    settings: Settings, offered: Machine, groups: Hierarchies, namespace: pid_namespace.Access
+) -> tuple[list[str], list[str]]:
     """What holds a process and its descendants together, and what limits them."""
     held, lacking = [], []
     if groups.kill:
         enforced = [name for name in hierarchies.CONTROLLERS if name in groups.limits]
         held.append(f"cgroups ({', '.join(enforced)})" if enforced else "cgroups")
-        if os.getuid() == 0 and not offered.landlock and not settings.run_models_as:
+        if offered.root and not offered.landlock and not settings.run_models_as:
             lacking.append("a barrier around cgroups: code of root can leave its own, which Landlock prevents")
-    elif pid_namespace.detect() != "none":
+    elif namespace != "none":
         held.append("a PID namespace")
     else:
         lacking.append("cgroups and PID namespaces: what a model starts can outlive it")
