@@ -25,7 +25,7 @@ SLICE_BYTES: Final = 2 << 10
 BODY_SLICE_BYTES: Final = 8 << 10
 """The same, of a body in chunks of at least `LARGE_PIECE_BYTES` on average. A body of known length has no limit."""
 LARGE_PIECE_BYTES: Final = 512
-TURN_REQUESTS: Final = 4
+TURN_REQUESTS: Final = 2
 """Requests that one connection may begin in one turn."""
 TURN_BODY_BYTES: Final = 128 << 10
 """After a read of more bytes, others have their turn: libuv would read 32 times in a row."""
