@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from mizzen.protocol import json_codec, plain_elements
+
 if TYPE_CHECKING:
     from mizzen.protocol.tensors import Array
 
@@ -20,6 +22,7 @@ MAX_REST = 64 << 10
 """Maximum bytes of a body without its long lists."""
 
 _MARK = b"7310528190046"
+_EMPTY = re.compile(rb"\[[ \t\r\n]*\]")
 _VALUE = re.compile(rb":[ \t\r\n]*\[")
 _MAX_RANK = 32
 
@@ -36,15 +39,29 @@ class LongList:
     def flat(self) -> bool:
         return self.text[1:65].lstrip()[:1] != b"["
 
+    @property
+    def empty(self) -> bool:
+        return not self.text.strip(b"[], \t\r\n")
+
     def read(self, datatype: str | None) -> tuple[str, list[int], Array]:
         """Return datatype, shape and array. Without a datatype, it is derived from the text. Raises ValueError."""
         from mizzen.protocol import tensors
 
+        if _EMPTY.search(self.text) is not None:
+            return self._read_empty(datatype)
         if datatype == "BYTES":
             raise ValueError("expected only strings")
         datatype = datatype or self._find_datatype()
         shape = self._find_shape()
         return datatype, shape, tensors.decode_json(datatype, shape, self.text)
+
+    def _read_empty(self, datatype: str | None) -> tuple[str, list[int], Array]:
+        from mizzen.protocol import tensors
+
+        if not self.empty:
+            raise ValueError("lists must have the same length and depth everywhere; some are empty")
+        datatype, shape, elements = plain_elements.flatten(datatype, json_codec.parse(self.text))
+        return datatype, shape, tensors.from_elements(datatype, shape, elements)
 
     def _find_datatype(self) -> str:
         signs = set(self.text.translate(None, b"0123456789-[], \t\r\n"))

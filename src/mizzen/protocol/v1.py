@@ -155,6 +155,8 @@ def _parse_body(body: Any) -> dict[str, Any]:
 
 
 def _parse_rows(instances: Any, specs: dict[str, DeclaredInput]) -> list[V1Input]:
+    if isinstance(instances, LongList) and instances.empty:
+        instances = json_codec.parse(instances.text)
     if isinstance(instances, LongList):
         if len(specs) < 2:
             return [_build_input("instances", next(iter(specs), DEFAULT_INPUT), instances, specs)]

@@ -106,10 +106,11 @@ def test_ids_and_traces_reach_a_runtime_that_takes_them(
     for path in ("/v2/models/m/infer", "/v2/models/m/infer?by=asgi"):
         marked = {"X-Request-Id": "one", "traceparent": PARENT, "tracestate": "a=1"}
         assert gateway.ask("POST", path, body_of([1.0]), **marked).status == 200
-        assert runtime.told[-1] == {"ids": b"one", "timed": True, "traces": [[0, PARENT, "a=1"]]}
+        assert runtime.told[-1] == {"ids": b"one", "timed": True, "memory": True, "traces": [[0, PARENT, "a=1"]]}
     big = gateway.ask("POST", "/v2/models/m/infer", body_of([1.0] * 30_000), **{"X-Request-Id": "big"})
     assert big.status == 200
-    assert runtime.told[-1] == {"ids": b"big", "timed": True}, "a large frame, which is written in pieces, has them too"
+    large = {"ids": b"big", "timed": True, "memory": True}
+    assert runtime.told[-1] == large, "a large frame, which is written in pieces, has them too"
 
 
 def test_a_runtime_that_does_not_say_so_gets_requests_only(gateway: Gateway, runtime: Runtime) -> None:
