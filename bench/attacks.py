@@ -31,7 +31,7 @@ from bench.attack_streams import Attack, Target, request
 ROOT = Path(__file__).parents[1]
 CLIENTS = 4
 PORTS = ("--port", "0", "--inference-port", "0", "--grpc-port", "0", "--tls-port", "0")
-MODEL = "def score(x):\n    return x * 2.0\n"
+MODEL = "def score(inputs):\n    return next(iter(inputs.values())) * 2.0\n"
 TENSOR = {"name": "x", "datatype": "FP64", "shape": [2], "data": [1.0, 2.0]}
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 GRAPHS = "/apis/mizzen.dev/v1alpha1/namespaces/default/mlgraphs"

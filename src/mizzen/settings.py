@@ -30,7 +30,7 @@ TYPE_NAMES: dict[type[Any], str] = {
 _RANGES: dict[str, tuple[float, float]] = {
     "otel_sample": (0, 1), "gateways": (1, 64), "gpus": (-1, 64), "disk_low_bytes": (0, math.inf),
     "disk_critical_bytes": (0, math.inf), "log_files": (1, 100), "log_days": (0, math.inf), "audit_predictions": (0, 1),
-    "audit_days": (0, 36_500),
+    "model_pids": (0, math.inf), "audit_days": (0, 36_500),
 }  # fmt: skip
 _CHOICES = {
     "log_level": ("debug", "info", "warning", "error"),
@@ -109,6 +109,8 @@ class Settings:
     refuses to start without protection of files, off gives them all rights of the plane's user."""
     run_models_as: str = ""
     """The user that models, jobs and builds of environments run as; empty: the plane's. Only for a plane of root."""
+    model_pids: int = 1024
+    """How many processes and threads each replica of a model, and each replica of a job, may have; 0: no limit."""
     model_read_paths: tuple[str, ...] = ()
     """More folders (absolute) that models and jobs may read, such as a share with datasets."""
     model_write_paths: tuple[str, ...] = ()
@@ -119,7 +121,7 @@ class Settings:
     log_level: str = "info"
     """The log level: debug, info, warning or error."""
     log_bytes: int = 32 << 20
-    """The size in bytes at which each log is rotated to <log>.1."""
+    """The size in bytes at which each log is rotated to <log>.1. The log of a job's attempt keeps so much in all."""
     log_files: int = 1
     """The number of rotated logs to keep for each process."""
     log_days: float = 30.0

@@ -185,7 +185,9 @@ class LimitedProtocol(TimedHttpProtocol):
     # asyncio.Protocol
 
     def data_received(self, data: bytes) -> None:
-        if not self._ignores_input and not self.transport.is_closing():
+        if self._ignores_input:
+            self._discard()
+        elif not self.transport.is_closing():
             self._take(data)
 
     # Turns

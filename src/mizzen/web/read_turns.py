@@ -22,13 +22,16 @@ from mizzen.web.connection_limits import LimitedConnection
 
 SLICE_BYTES: Final = 2 << 10
 """Parsed in one piece and in one turn of the event loop, unless it is of a body with large pieces."""
-BODY_SLICE_BYTES: Final = 16 << 10
+BODY_SLICE_BYTES: Final = 8 << 10
 """The same, of a body in chunks of at least `LARGE_PIECE_BYTES` on average. A body of known length has no limit."""
 LARGE_PIECE_BYTES: Final = 512
 TURN_REQUESTS: Final = 4
 """Requests that one connection may begin in one turn."""
 TURN_BODY_BYTES: Final = 128 << 10
 """After a read of more bytes, others have their turn: libuv would read 32 times in a row."""
+
+DISCARD_SECONDS: Final = 0.005
+"""Pause after each read of a client that goes on writing although it was refused."""
 
 MAX_NOISE: Final = 4096
 """Pieces without enough data in them, beyond which the connection is closed. A tenth is forgiven every second."""
@@ -39,7 +42,8 @@ FRAMING_BYTES: Final = 64
 REQUEST_QUIET: Final = 16
 """Pieces that a complete request compensates."""
 
-_END: Final = b"\r\n\r\n"
+_END_OF_HEAD: Final = b"\r\n\r\n"
+_LAST_CHUNK: Final = b"0\r\n\r\n"
 _TURN: Final = 16
 """Work of one turn: one whole slice, or so many tiny ones."""
 _BODY_SLICE: Final = 4
@@ -169,8 +173,9 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
             size = self._count_rest()
             if not size:
                 most = self._slice_bytes()
-                found = data.find(_END, at, at + most)
-                size = most if found < 0 else found + len(_END) - at
+                end_mark = _LAST_CHUNK if self._reading and not self._in_head else _END_OF_HEAD
+                found = data.find(end_mark, at, at + most)
+                size = most if found < 0 else found + len(end_mark) - at
                 left -= max(_TURN * size // SLICE_BYTES, 1) if most == SLICE_BYTES else _BODY_SLICE
             self._parse_counted(data[at : at + size])
             at += size
@@ -214,6 +219,12 @@ class PacedProtocol(HttpToolsProtocol, LimitedConnection):
         """Read again in the next turn of the loop."""
         self.transport.pause_reading()
         self.loop.call_soon(self._read_again)
+
+    def _discard(self) -> None:
+        """Drop what was read, and read on after a pause: the client writes as fast as it can."""
+        if not self.flow.read_paused and not self.transport.is_closing():
+            self.transport.pause_reading()
+            self.loop.call_later(DISCARD_SECONDS, self._read_again)
 
     def _read_again(self) -> None:
         if not self.flow.read_paused and not self.transport.is_closing():

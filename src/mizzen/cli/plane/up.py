@@ -36,6 +36,9 @@ def up(
     insecure: Annotated[
         bool, option("Allow an address that others can reach, even without TLS; requires tokens.", "--insecure")
     ] = False,
+    run_models_as: Annotated[
+        str | None, option("User that models, jobs and builds run as; only if root starts the plane.")
+    ] = None,
     demo: Annotated[bool, option("Train a small model and serve it as 'iris'.", "--demo")] = False,
     detach: Annotated[bool, option("Return once the plane is ready; 'mizzen down' stops it.", "--detach")] = False,
     data_dir: DataDir = None,
@@ -55,6 +58,7 @@ def up(
     flags = {
         "host": host, "port": port, "inference_port": inference_port, "grpc_port": grpc_port, "tls_port": tls_port,
         "gateways": gateways, "insecure": insecure or None, "inference_tls": inference_tls or None,
+        "run_models_as": run_models_as,
     }  # fmt: skip
     settings = Settings.load(flags | {"data_dir": data_dir})
     foreground.run(settings, flags, demo=demo, detach=detach, began=began)

@@ -327,6 +327,7 @@ class LocalEngine:
                     python=self._python, threads=threads, secrets=prepared.secrets, files=files.get(index),
                     built=prepared.built, gpus=gpus.variables.get(index), cwd=cwd,
                     confinement=confinements.of_replica(self._confining, spec, paths, built=prepared.built, cwd=cwd),
+                    pids=self._confining.pids,
                 )
                 for index in indices
                 if not isinstance(prepared, Obstacle) and index not in gpus.obstacles

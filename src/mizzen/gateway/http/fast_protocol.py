@@ -86,6 +86,7 @@ class FastProtocol(PipelinedProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ignores_input:
+            self._discard()
             return
         if not self._reading and not self._unread:
             end = data.find(_END) + 4

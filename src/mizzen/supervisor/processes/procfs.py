@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +14,6 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _LISTEN = "0A"
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def start_of(pid: int) -> str | None:
@@ -62,6 +60,15 @@ def environ(pid: int) -> dict[str, str]:
         return {}
     pairs = (os.fsdecode(pair).partition("=") for pair in content.split(b"\0") if pair)
     return {name: value for name, _, value in pairs}
+
+
+def find_named(name: str) -> int | None:
+    """Returns a process of this user with this name."""
+    for pid in own_pids():
+        with suppress(OSError):
+            if (_PROC / str(pid) / "comm").read_text().rstrip("\n") == name:
+                return pid
+    return None
 
 
 def own_pids() -> Iterator[int]:
@@ -126,14 +133,6 @@ def kill_session(pid: int) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(member, signal.SIGKILL)
         killed |= left
-
-
-def become_subreaper() -> None:
-    """Makes orphaned descendants children of this process instead of init, so it can reap them. Linux only."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def holder_of(port: int) -> str:

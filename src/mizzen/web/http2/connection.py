@@ -19,6 +19,7 @@ from mizzen.web.http2.frames import ConnectionFault, ErrorCode
 from mizzen.web.http2.headers import MAX_DECODED_BYTES, MAX_LIST_BYTES, HeaderBlock, HeaderDecoder
 from mizzen.web.http2.stream import Stream
 from mizzen.web.http2.writer import NOISE, QUIET, Http2WriterProtocol
+from mizzen.web.read_turns import DISCARD_SECONDS, TURN_BODY_BYTES
 
 MAX_STREAMS = 256
 """Maximum concurrent calls of a client."""
@@ -67,14 +68,18 @@ class Http2Protocol(Http2WriterProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._ignores_input:
+            self._discard()
             return
         self._heard_at = self._limiter.now
+        is_large = len(data) > TURN_BODY_BYTES
         if self._rest:
             data = self._rest + data
         if self.resting:  # it was on its way when reading was paused
             self._rest = data
-        else:
-            self._read(data)
+            return
+        self._read(data)
+        if is_large and not self.resting:
+            self._rest_until_next_turn()  # libuv would read 32 times in a row
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -97,9 +102,17 @@ class Http2Protocol(Http2WriterProtocol):
             self._disconnect(fault.code, fault.message)
 
     def _rest_until_next_turn(self) -> None:
-        self.resting = True
-        self.transport.pause_reading()
-        self._loop.call_soon(self._read_on)
+        if not self.transport.is_closing():
+            self.resting = True
+            self.transport.pause_reading()
+            self._loop.call_soon(self._read_on)
+
+    def _discard(self) -> None:
+        """Drop what was read, and read on after a pause: the client was disconnected, but goes on writing."""
+        if not (self.resting or self.paused or self.transport.is_closing()):
+            self.resting = True
+            self.transport.pause_reading()
+            self._loop.call_later(DISCARD_SECONDS, self._read_on)
 
     def _read_on(self) -> None:
         """Take the next turn, unless the client has to read its responses first."""

@@ -155,7 +155,7 @@ class Peer:
 
     def send(self, *data: bytes) -> None:
         self.protocol.data_received(b"".join(data))
-        while self.protocol.resting and not self.protocol.paused:
+        while self.protocol.resting and not self.protocol.paused and self.loop.soon:
             self.loop.run()
 
     def came(self) -> list[Frame]:
