@@ -15,11 +15,12 @@ import pytest
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.diagnosis.examination import examine
-from mizzen.errors import Conflict
+from mizzen.errors import BadRequest, Conflict
 from mizzen.kinds import catalog
 from mizzen.server.deletion.garbage import collect_garbage
 from mizzen.stores.sqlite.store import SqliteStore
 from tests.support import damage
+from tests.support.backups import folders
 from tests.support.damage import DataDirs
 
 STORE = ("mizzen.db", "mizzen.db-wal", "mizzen.db-shm", "mizzen.checkpoint", "table.json", "access.json")
@@ -135,6 +136,16 @@ def test_an_older_database_under_a_newer_log_is_refused(data_dirs: DataDirs, tmp
         assert damage.harm(data_dir / "mizzen.db", "older", data_dirs.older / "mizzen.db")
         with pytest.raises(Conflict, match="write-ahead log"):
             asyncio.run(open_store(data_dir))
+
+
+def test_a_damaged_store_is_not_backed_up(data_dirs: DataDirs, tmp_path: Path) -> None:
+    with damage.copied(data_dirs.killed, tmp_path) as data_dir:
+        assert damage.harm(data_dir / "mizzen.db", "older", data_dirs.older / "mizzen.db")
+        before = [(data_dir / name).read_bytes() for name in ("mizzen.db", "mizzen.db-wal")]
+        with pytest.raises(BadRequest, match="the store is damaged"):
+            folders.backup(data_dir, tmp_path / "plane.tar")
+        assert [(data_dir / name).read_bytes() for name in ("mizzen.db", "mizzen.db-wal")] == before
+        assert not (tmp_path / "plane.tar").exists()
 
 
 @pytest.mark.parametrize("state", ["clean", "killed"])

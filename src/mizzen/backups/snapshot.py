@@ -20,6 +20,7 @@ from mizzen.selection import state_db
 from mizzen.stores.marks import verification
 from mizzen.stores.marks.checkpoint import StoreCheckpoint, path_of
 from mizzen.stores.sqlite import codec, read_ops, schema
+from mizzen.stores.sqlite.lock import is_in_use
 
 _PAGES: Final = 4096
 """Pages copied between two progress reports."""
@@ -38,7 +39,12 @@ class DatabaseCopy:
 
 def copy_store(store: Path, to: Path, report: Callable[[int, int], None]) -> DatabaseCopy:
     """Creates `to`. Calls `report(done, total)` with pages copied. Raises BadRequest or Unavailable."""
-    with _explain_errors(store, to), closing(schema.open_reader(store)) as source:
+    damage = verification.examine(store, in_use=is_in_use(store)).problem
+    if damage:
+        raise BadRequest(
+            f"the store is damaged: {damage}", hint="'mizzen doctor' says what to do; no backup was written"
+        )
+    with _explain_errors(store, to), closing(schema.open_untouched(store)) as source:
         # One read transaction from here on: it does not see later writes, and blocks no writer.
         source.execute("BEGIN")
         found, _ = read_ops.position(source)
@@ -53,7 +59,7 @@ def copy_store(store: Path, to: Path, report: Callable[[int, int], None]) -> Dat
 def copy_selection_state(learnt: Path, to: Path) -> None:
     """Copies bandit state to `to`, with all feedback acknowledged before. Raises BadRequest or Unavailable."""
     hint = "stop the plane and move it away: the bandits start over, and backups work again"
-    with _explain_errors(learnt, to, advice=hint), closing(schema.open_reader(learnt)) as source:
+    with _explain_errors(learnt, to, advice=hint), closing(schema.open_untouched(learnt)) as source:
         source.execute("BEGIN")
         source.execute("SELECT count(*) FROM sqlite_schema").fetchall()  # the first read fixes the moment
         _copy_pages(source, to, lambda _done, _total: None)

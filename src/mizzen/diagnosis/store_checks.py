@@ -17,6 +17,7 @@ from mizzen.kinds.schema.resource import parse_time
 from mizzen.selection import state_db
 from mizzen.stores.marks import verification
 from mizzen.stores.sqlite import schema
+from mizzen.stores.sqlite.lock import is_in_use
 
 DATABASE: Final = "mizzen.db"
 _AHEAD: Final = timedelta(minutes=5)
@@ -28,7 +29,7 @@ _DERIVED: Final = "start the plane: it writes the file again"
 def check_store(patient: Patient) -> Iterator[Defect]:
     """The database, its log, and how far it has come."""
     path = patient.root / DATABASE
-    found = verification.examine(path, deep=True)
+    found = verification.examine(path, deep=True, in_use=is_in_use(path))
     if found.problem:
         yield Defect("store", found.problem, str(path), _RESTORE + (_ACCEPT if found.acceptable else ""))
         return

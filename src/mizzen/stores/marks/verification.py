@@ -75,8 +75,9 @@ def verify(database: Path) -> Examination:
     return found
 
 
-def examine(database: Path, *, deep: bool = False) -> Examination:
-    """Reads the database and its marks; changes nothing. `deep`: checks every page, whatever the size."""
+def examine(database: Path, *, deep: bool = False, in_use: bool = False) -> Examination:
+    """Reads the database and its marks; changes nothing. `deep`: checks every page, whatever the size. `in_use`: a
+    plane has it open, and examined it before; its files change meanwhile."""
     notes: list[str] = []
     try:
         point = checkpoint.read(checkpoint.path_of(database))
@@ -94,7 +95,9 @@ def examine(database: Path, *, deep: bool = False) -> Examination:
     mixed = False
     try:
         mark = _read_mark(database)
-        problem = _compare(database, mark, point, bounds)
+        problem = _compare(mark, point, bounds, database)
+        if not problem and mark is not None and not in_use:
+            problem = _find_mix(database)
         if problem:
             return Examination(mark, problem, acceptable=True, held=held, notes=tuple(notes))
         if deep or not clean or database.stat().st_size <= QUICK_BYTES:
@@ -142,7 +145,7 @@ def _explain_absence(database: Path, point: StoreMark | None, notes: list[str]) 
     return Examination(problem=problem, acceptable=True, notes=tuple(notes))
 
 
-def _compare(database: Path, mark: StoreMark | None, point: StoreMark | None, bounds: list[_Bound]) -> str:
+def _compare(mark: StoreMark | None, point: StoreMark | None, bounds: list[_Bound], database: Path) -> str:
     """Returns how the store is behind its marks; empty if it is not."""
     known = point.store if point is not None else next((bound.store for bound in bounds if bound.store), "")
     if mark is None:
@@ -173,7 +176,7 @@ def _compare(database: Path, mark: StoreMark | None, point: StoreMark | None, bo
             f"{mark.resource_version}), but {', and '.join(behind)}; its write-ahead log ({database.name}-wal) is "
             "lost or damaged, or an older copy is in its place"
         )
-    return _find_mix(database)
+    return ""
 
 
 def _find_mix(database: Path) -> str:
@@ -220,6 +223,7 @@ def _find_damage(database: Path) -> str:
         [(version,)] = connection.execute("PRAGMA user_version").fetchall()
         if version == 0:
             return ""
+        connection.execute("BEGIN")
         [(rv, horizon)] = connection.execute("SELECT rv, horizon FROM state").fetchall()
         [(events,)] = connection.execute("SELECT count(*) FROM events WHERE rv <= ?", (rv,)).fetchall()
     if events != rv - horizon:

@@ -43,6 +43,21 @@ class Lock:
             self._fd = None
 
 
+def is_in_use(store: Path) -> bool:
+    """Whether a process has this store open."""
+    try:
+        fd = os.open(store.with_name(f"{store.name}.lock"), os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
 async def _wait(fd: int, store: Path) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + WAIT_SECONDS

@@ -183,3 +183,30 @@ def test_it_goes_on_collecting(plane: Harness, iris: httpx2.Client) -> None:
         task.cancel()
 
     plane.run(until_gone())
+
+
+def test_nothing_is_collected_while_references_may_be_lost(plane: Harness, iris: httpx2.Client) -> None:
+    add(iris, FILES)
+    iris.delete("/model/iris/version/1")
+    age(plane)
+    asked = 0
+
+    def held() -> str:
+        nonlocal asked
+        asked += 1
+        return "an older store was accepted" if asked <= 10 else ""
+
+    async def until_gone() -> None:
+        blobs = FileBlobs(plane.folder / "blobs")
+        task = asyncio.create_task(
+            keep_collecting(plane.store, blobs, lambda: datetime.now(UTC), grace=GRACE, every=0.001, held=held)
+        )
+        while asked < 10:
+            assert list(blobs.stored())
+            await asyncio.sleep(0.001)
+        while list(blobs.stored()):  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.001)
+        task.cancel()
+
+    plane.run(until_gone())
+    assert asked > 10
