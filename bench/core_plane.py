@@ -36,7 +36,6 @@ async def open_store(folder: Path) -> SqliteStore:
 
 
 async def serve(folder: Path) -> None:
-    interpreter.shorten_turns()
     store = await open_store(folder)
     blobs = FileBlobs(folder / "blobs")
     context = ServerContext(
@@ -55,6 +54,7 @@ async def serve(folder: Path) -> None:
         now=lambda: datetime.now(UTC),
     )
     app = create_app(context, admin_token=TOKEN)
+    interpreter.shorten_turns()
     listener = socket.create_server(("127.0.0.1", 0))
     print(listener.getsockname()[1], flush=True)
     config = uvicorn.Config(app, lifespan="off", access_log=False, log_config=None, ws="none")

@@ -93,13 +93,13 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
-    interpreter.shorten_turns()
     base = await _open_base(settings, listeners)
     plane = _Plane(base)
     await plane.jobs.restore(base.store)
     # Before the first request is served: callers that had access at the last start may have lost it since.
     await plane.access.publish()
     plane.app = plane.create_app()
+    interpreter.shorten_turns()
     try:
         await until_stopped(*_serve_control(plane.app, settings, listeners), *plane.tasks())
     finally:
