@@ -43,8 +43,9 @@ class LongList:
     def empty(self) -> bool:
         return not self.text.strip(b"[], \t\r\n")
 
-    def read(self, datatype: str | None) -> tuple[str, list[int], Array]:
-        """Return datatype, shape and array. Without a datatype, it is derived from the text. Raises ValueError."""
+    def read(self, datatype: str | None) -> tuple[str, list[int], Array | list[Any]]:
+        """Return datatype, shape and the array, or an empty list. Without a datatype, the text decides. Raises
+        ValueError."""
         from mizzen.protocol import tensors
 
         if _EMPTY.search(self.text) is not None:
@@ -55,13 +56,10 @@ class LongList:
         shape = self._find_shape()
         return datatype, shape, tensors.decode_json(datatype, shape, self.text)
 
-    def _read_empty(self, datatype: str | None) -> tuple[str, list[int], Array]:
-        from mizzen.protocol import tensors
-
+    def _read_empty(self, datatype: str | None) -> tuple[str, list[int], list[Any]]:
         if not self.empty:
             raise ValueError("lists must have the same length and depth everywhere; some are empty")
-        datatype, shape, elements = plain_elements.flatten(datatype, json_codec.parse(self.text))
-        return datatype, shape, tensors.from_elements(datatype, shape, elements)
+        return plain_elements.flatten(datatype, json_codec.parse(self.text))
 
     def _find_datatype(self) -> str:
         signs = set(self.text.translate(None, b"0123456789-[], \t\r\n"))
