@@ -139,6 +139,8 @@ class Mizzen:
     question: object = None
     """For another model than iris."""
     answer: object = None
+    python: str = sys.executable
+    """The interpreter of the checkout whose code is measured."""
 
     @property
     def data_dir(self) -> Path:
@@ -169,7 +171,7 @@ class Mizzen:
     def _cli(self, *arguments: str) -> str:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MIZZEN_")}
         done = subprocess.run(
-            [sys.executable, str(Path(sys.executable).with_name("mizzen")), *arguments],
+            [self.python, str(Path(self.python).with_name("mizzen")), *arguments],
             env=clean | {"MIZZEN_DATA_DIR": str(self.data_dir)},
             cwd=self.folder,
             stdin=subprocess.DEVNULL,

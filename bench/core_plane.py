@@ -21,6 +21,7 @@ from mizzen.runs.checkpoints import CheckpointStore
 from mizzen.server.admission.namespaced_store import NamespacedStore
 from mizzen.server.app import create_app
 from mizzen.server.auth.role_bindings import RoleBindingCache
+from mizzen.server.flow_control import interpreter
 from mizzen.server.http.context import ServerContext
 from mizzen.stores.records.vault import Vault
 from mizzen.stores.sqlite.store import SqliteStore
@@ -35,6 +36,7 @@ async def open_store(folder: Path) -> SqliteStore:
 
 
 async def serve(folder: Path) -> None:
+    interpreter.shorten_turns()
     store = await open_store(folder)
     blobs = FileBlobs(folder / "blobs")
     context = ServerContext(

@@ -48,9 +48,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=3, help="length of one window")
     parser.add_argument("--connections", type=_numbers, default=[1, 16, 64], metavar="N,N", help="default 1,16,64")
     names = ["nginx", "fastapi", "mizzen", "cached"]
-    parser.add_argument("--only", type=_names, default=names, metavar="NAME,NAME", help=f"of {', '.join(names)}")
+    beside = "checkout of another commit, set up: measure it, too, as `before` and `cached-before`"
+    parser.add_argument("--beside", type=Path, metavar="FOLDER", help=beside)
+    parser.add_argument("--only", type=_names, metavar="NAME,NAME", help=f"of {', '.join(names)}")
     parser.add_argument("-o", "--output", type=Path, default=RESULTS, metavar="FILE", help="all figures as JSON")
     options = parser.parse_args(arguments)
+    if options.beside is not None:
+        if not (options.beside / ".venv" / "bin" / "mizzen").exists():
+            parser.error(f"{options.beside} is not a checkout that `make setup` has set up")
+        names += ["before", "cached-before"]
+    options.only = options.only or names
     if unknown := set(options.only) - set(names):
         parser.error(f"no contestant {', '.join(sorted(unknown))}; there are {', '.join(names)}")
     return options
@@ -66,6 +73,10 @@ def measure(folder: Path, options: argparse.Namespace) -> int:
         "mizzen": lambda: contestants.Mizzen(folder, model),
         "cached": lambda: contestants.Cached(folder, model, "cached"),
     }
+    if options.beside is not None:
+        other = str(options.beside.resolve() / ".venv" / "bin" / "python")
+        factories["before"] = lambda: contestants.Mizzen(folder, model, "before", python=other)
+        factories["cached-before"] = lambda: contestants.Cached(folder, model, "cached-before", python=other)
     started: list[contestants.Contestant] = []
     footprints: list[report.Footprint] = []
     windows: list[report.Window] = []

@@ -109,6 +109,12 @@ class Unavailable(MizzenError):
     reason = "ServiceUnavailable"
 
 
+class TooManyRequests(Unavailable):
+    """The caller has too many requests in flight. Send fewer at a time, and retry later."""
+
+    reason = "TooManyRequests"
+
+
 class NoRoom(Unavailable):
     """The disk is too full to store this. Free up space, for example by deleting versions."""
 
@@ -137,6 +143,7 @@ FAMILY: dict[str, type[MizzenError]] = {
     cls.reason: cls
     for cls in (
         MizzenError, BadRequest, Invalid, Unauthenticated, Forbidden, NotFound, AlreadyExists, Conflict, Expired,
-        TooLarge, UnsupportedMediaType, Unavailable, NoRoom, DeadlineExceeded, ModelFailed, TrainingFailed,
+        TooLarge, UnsupportedMediaType, Unavailable, TooManyRequests, NoRoom, DeadlineExceeded, ModelFailed,
+        TrainingFailed,
     )
 }  # fmt: skip

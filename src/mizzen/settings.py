@@ -30,7 +30,7 @@ TYPE_NAMES: dict[type[Any], str] = {
 _RANGES: dict[str, tuple[float, float]] = {
     "otel_sample": (0, 1), "gateways": (1, 64), "gpus": (-1, 64), "disk_low_bytes": (0, math.inf),
     "disk_critical_bytes": (0, math.inf), "log_files": (1, 100), "log_days": (0, math.inf), "audit_predictions": (0, 1),
-    "audit_days": (0, 36_500),
+    "model_pids": (0, math.inf), "audit_days": (0, 36_500),
 }  # fmt: skip
 _CHOICES = {
     "log_level": ("debug", "info", "warning", "error"),
@@ -42,6 +42,7 @@ _ABOVE_0 = (
     "start_timeout", "stop_timeout", "queue_limit", "queue_bytes", "hold_seconds", "held_limit", "held_bytes",
     "max_body_bytes", "max_upload_bytes", "max_unpacked_bytes", "keep_events", "untaken_seconds", "garbage_hours",
     "environment_minutes", "environment_hours", "audit_refusal_rows", "log_bytes",
+    "api_reads_per_actor", "api_writes_per_actor", "api_queued_per_actor", "api_streams_per_actor",
 )  # fmt: skip
 
 
@@ -108,6 +109,8 @@ class Settings:
     refuses to start without protection of files, off gives them all rights of the plane's user."""
     run_models_as: str = ""
     """The user that models, jobs and builds of environments run as; empty: the plane's. Only for a plane of root."""
+    model_pids: int = 1024
+    """How many processes and threads each replica of a model, and each replica of a job, may have; 0: no limit."""
     model_read_paths: tuple[str, ...] = ()
     """More folders (absolute) that models and jobs may read, such as a share with datasets."""
     model_write_paths: tuple[str, ...] = ()
@@ -118,7 +121,7 @@ class Settings:
     log_level: str = "info"
     """The log level: debug, info, warning or error."""
     log_bytes: int = 32 << 20
-    """The size in bytes at which each log is rotated to <log>.1."""
+    """The size in bytes at which each log is rotated to <log>.1. The log of a job's attempt keeps so much in all."""
     log_files: int = 1
     """The number of rotated logs to keep for each process."""
     log_days: float = 30.0
@@ -162,6 +165,14 @@ class Settings:
     """The bytes of memory for all training jobs together; 0: all."""
     keep_events: int = 10_000
     """The number of changes to keep for watches. A watch that is further behind gets 410 and must list again."""
+    api_reads_per_actor: int = 2
+    """Reads of the control API that execute at a time for one user; further ones wait for their turn."""
+    api_writes_per_actor: int = 4
+    """Writes of the control API that execute at a time for one user; further ones wait for their turn."""
+    api_queued_per_actor: int = 256
+    """The most reads, and the most writes, of one user that may wait for their turn; further ones get 429."""
+    api_streams_per_actor: int = 256
+    """The most watches, followed logs and slow transfers of one user; further ones get 429."""
     untaken_seconds: float = 60.0
     """Seconds after which the control API closes a connection whose client reads nothing."""
     garbage_hours: float = 24.0

@@ -15,7 +15,7 @@ from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadStatus
 from mizzen.protocol.frames import framing
-from tests.support.supervised import Supervised
+from tests.support.supervised import Supervised, may_write_notes
 
 T = TypeVar("T")
 
@@ -69,7 +69,9 @@ class LocalWorld:
         plane.start()
 
     def engine(self) -> Engine:
-        self._engines.append(LocalEngine(self._plane.home, self._blobs, python=sys.executable))
+        self._engines.append(
+            LocalEngine(self._plane.home, self._blobs, python=sys.executable, confining=may_write_notes())
+        )
         return self._engines[-1]
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support import load, planes
+from tests.support import load, planes, run_folder
 from tests.support.caller import COEFFICIENTS
 
 SERVER = "moody-1"
@@ -57,9 +57,9 @@ def trouble(mark):
 class Moody:
     """The model, served by two replicas."""
 
-    def __init__(self, plane: planes.TestPlane, here: Path) -> None:
+    def __init__(self, plane: planes.TestPlane, notes: Path) -> None:
         self.plane = plane
-        self.here = here
+        self.notes = notes
         self.url = f"{plane.inference_url}/v2/models/{SERVER}/infer"
         self._headers = {"authorization": f"Bearer {plane.token()}"}
 
@@ -82,9 +82,9 @@ class Moody:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moody]:
-    here = tmp_path_factory.mktemp("moody")
+    here, notes = tmp_path_factory.mktemp("moody"), run_folder.shared("moody")
     with planes.running_plane(here / "data") as plane:
-        (here / "moody.py").write_text(MODEL.replace("HERE", str(here)))
+        (here / "moody.py").write_text(MODEL.replace("HERE", str(notes)))
         plane.cli("deploy", "moody:predict", "--name", "moody", cwd=here)
         plane.cli("undeploy", "moody")
         spec = {"replicas": 2, "timeoutMs": 20_000, "batching": {"batchSize": BATCH}, "resources": {"memory": "1Gi"}}
@@ -92,7 +92,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moody]:
         made = httpx2.post(f"{plane.control_url}/model/moody/serve/1", json=spec, headers=headers)
         assert made.status_code == 201, made.text
         assert made.json()["id"] == SERVER
-        yield Moody(plane, here)
+        yield Moody(plane, notes)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_hangs(moody: Moody) -> None:
             assert moody.ask(HANG, **{"mizzen-timeout-ms": "1000"}).status_code == 504
             flowing(running)
             # As the runtime does itself, after longer than anybody waits.
-            os.kill(int((moody.here / "stuck").read_text()), signal.SIGKILL)
+            os.kill(int((moody.notes / "stuck").read_text()), signal.SIGKILL)
             moody.until_both()
         flowing(running)
     all_right(running)

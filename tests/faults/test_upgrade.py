@@ -20,7 +20,7 @@ ROW = {"inputs": [{"name": "input", "shape": [1, 4], "datatype": "FP64", "data":
 def run_older(source: Path, data_dir: Path, *words: str) -> None:
     """The command line as the older release has it; all it starts is of that release, too."""
     environ = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
-    environ |= {"PYTHONPATH": str(source), "MIZZEN_DATA_DIR": str(data_dir)}
+    environ |= {"PYTHONPATH": str(source), "MIZZEN_DATA_DIR": str(data_dir)} | planes.may_write_notes()
     command = [sys.executable, "-P", "-m", "mizzen.cli.main", *words]
     subprocess.run(command, env=environ, cwd=data_dir.parent, check=True, timeout=120)
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.support import malformed, planes
+from tests.support import malformed, planes, run_folder
 from tests.support.examples import examples
 from tests.support.gateway.harness import Client, Response
 from tests.support.malformed import V1, V2, Sent
@@ -79,7 +79,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("malformed")
     (folder / "data").mkdir()
     (folder / "data" / "settings.toml").write_text(f"max_body_bytes = {BODY}\n")
-    calls = folder / "calls"
+    calls = run_folder.shared("calls") / "calls"
     (folder / "strict.py").write_text(MODEL.replace("CALLS", repr(str(calls))))
     with planes.running_plane(folder / "data") as plane:
         plane.cli("deploy", "strict:Strict", "--name", "strict", cwd=folder)

@@ -9,6 +9,7 @@ from typing import Any
 import httpx2
 
 from tests.support import planes
+from tests.support.runtime import untrusted
 
 HERE = "/apis/mizzen.dev/v1alpha1/namespaces/default"
 
@@ -43,6 +44,29 @@ def test_code_runs_once_an_admin_vouches_for_it(plane: planes.TestPlane, tmp_pat
 
     again = plane.cli("version", "add", "answer", *source, cwd=tmp_path, MIZZEN_TOKEN=ann)
     assert again.stdout == "version 1 of answer was already registered\n"
+
+
+def test_a_file_that_could_do_harm_says_why_and_runs_once_an_admin_vouches_for_it(
+    plane: planes.TestPlane, tmp_path: Path
+) -> None:
+    """A plain model needs nobody; one with a function names it, to its writer, and is served after one command."""
+    plane.cli("model", "create", "scaled")
+    plane.cli("user", "add", "bob")
+    bob = plane.cli("token", "create", "bob").stdout.strip()
+    plane.cli("permit", "bob", "write", "scaled")
+    (tmp_path / "plain.skops").write_bytes(untrusted.linear_file())
+    (tmp_path / "function.skops").write_bytes(untrusted.function_file())
+    for number, name in enumerate(("plain", "function"), 1):
+        plane.cli("version", "add", "scaled", f"{name}.skops", "--version", str(number), cwd=tmp_path, MIZZEN_TOKEN=bob)
+    assert plane.cli("serve", "scaled", "1", MIZZEN_TOKEN=bob).returncode == 0
+    refused = plane.cli("serve", "scaled", "2", check=False, MIZZEN_TOKEN=bob)
+    assert refused.returncode != 0
+    assert "'function.skops' may do harm, because it contains the function 'numpy.log1p'" in refused.stderr
+    assert "mizzen version trust scaled 2" in refused.stderr
+    plane.cli("version", "trust", "scaled", "2")
+    assert plane.cli("serve", "scaled", "2", MIZZEN_TOKEN=bob).returncode == 0
+    # The user who started the plane needs none of this.
+    plane.cli("deploy", "function.skops", "--name", "own", cwd=tmp_path)
 
 
 def test_what_has_no_files_runs_nothing(plane: planes.TestPlane) -> None:

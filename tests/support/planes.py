@@ -75,15 +75,18 @@ def run_cli(
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MIZZEN_")}
     done = commands.run(
         words,
-        environ=environment
-        | {"MIZZEN_DATA_DIR": str(data_dir), "MIZZEN_MODEL_WRITE_PATHS": str(shared_root()), "COLUMNS": "200"}
-        | environ,
+        environ=environment | may_write_notes() | {"MIZZEN_DATA_DIR": str(data_dir), "COLUMNS": "200"} | environ,
         cwd=cwd or data_dir.parent,
         timeout=120,
     )
     if check and done.returncode:
         raise AssertionError(f"mizzen {' '.join(words)} exited {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
+
+
+def may_write_notes() -> dict[str, str]:
+    """The setting that lets models leave notes in folders of `run_folder.shared`."""
+    return {"MIZZEN_MODEL_WRITE_PATHS": str(shared_root())}
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.supervisor.client import SupervisorGone, ask
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.launch import alive, launch
@@ -34,6 +36,11 @@ print("keeping", flush=True)
 home = Home.of(pathlib.Path(os.environ["MIZZEN_DATA_DIR"]))
 asyncio.run(keep(home, json.loads(os.environ["MIZZEN_LISTENERS"]), delay=float(os.environ["DELAY"])))
 """
+
+
+def may_write_notes() -> ConfinementPolicy:
+    """For programs of tests that leave notes in the temporary folders of their tests."""
+    return ConfinementPolicy(write=(tempfile.gettempdir(),))
 
 
 class Supervised:

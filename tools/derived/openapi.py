@@ -123,7 +123,7 @@ def schemas() -> dict[str, Schema]:
 
 def failures(operation: Operation) -> tuple[int, ...]:
     """Codes of errors that the operation may answer."""
-    codes = {401, 403, 503}
+    codes = {401, 403, 429, 503}
     if operation.query or operation.body:
         codes.add(400)
     if "{" in operation.path:

@@ -16,7 +16,7 @@ says what to do next. The SDK raises the class from `mizzen.errors`, with `messa
 ROUTER = """\
 A path that does not support the method returns 405 with the reason `MethodNotAllowed` and the header `Allow`. A request
 whose headers are too long gets 431 without a body, and the connection is closed. 401 names the scheme in
-`WWW-Authenticate`; 503 has a `Retry-After` header."""
+`WWW-Authenticate`; 429 and 503 have a `Retry-After` header."""
 
 INFERENCE = 'The inference API returns `{"error": "<text>"}`, as its protocol requires.'
 

@@ -51,6 +51,10 @@ class AccessFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int = FORMAT
     serial: int = 0
     """Increases with each published file."""
+    store: str = ""
+    """The id of the store that it was read from, and how many commits that had. A start compares both with the store
+    that it finds."""
+    commits: int = 0
     anonymous: bool = False
     """Whether callers without a token may read and predict."""
     passes: tuple[TokenEntry, ...] = ()

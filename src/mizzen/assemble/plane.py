@@ -22,7 +22,7 @@ from starlette.applications import Starlette
 from mizzen import frameworks
 from mizzen.access import access_file, credentials, quota_usage
 from mizzen.access.jwt import TrustedIssuer
-from mizzen.assemble import confinement, environments, feedback_retention, training
+from mizzen.assemble import confinement, environments, feedback_retention, orphans, training
 from mizzen.assemble.boot import gateway_names
 from mizzen.assemble.sockets import inference_of, socket_of, until_stopped, url_of
 from mizzen.assemble.traffic_barrier import TrafficBarrier
@@ -47,6 +47,7 @@ from mizzen.controllers.versions import Versions
 from mizzen.controllers.workloads import Workloads
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.gpus import discovery
+from mizzen.errors import MizzenError
 from mizzen.kinds.schema.findings import Context
 from mizzen.kinds.schema.resource import Ref
 from mizzen.protocol.gateway_files import counts, demand, table_acks
@@ -69,6 +70,8 @@ from mizzen.server.deletion import audit_retention
 from mizzen.server.deletion.cascade import finish_cascades
 from mizzen.server.deletion.garbage import keep_collecting
 from mizzen.server.deletion.namespaces import keep_emptying
+from mizzen.server.flow_control import interpreter
+from mizzen.server.flow_control.limits import FlowLimits
 from mizzen.server.http import pagination
 from mizzen.server.http.context import ServerContext
 from mizzen.server.monitor import tool_key
@@ -90,6 +93,7 @@ log = logging.getLogger(__name__)
 
 async def run(settings: Settings, listeners: Mapping[str, int]) -> None:
     """The control API and the controllers, until SIGTERM."""
+    interpreter.shorten_turns()
     base = await _open_base(settings, listeners)
     plane = _Plane(base)
     await plane.jobs.restore(base.store)
@@ -128,6 +132,7 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
     for files in (counts, table_acks, demand):
         files.sweep(home.run / files.FOLDER, gateway_names(settings))
     vault = Vault(store.secrets, root / "secret-key")
+    await _report_lost_key(vault)
     blobs, blob_secrets = await training.blobs_of(settings, vault, room)
     await asyncio.to_thread(_report_broken_plugins)
     gpus = await asyncio.to_thread(discovery.find_devices, settings.gpus)
@@ -135,7 +140,7 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
         home, blobs, python=sys.executable, reveal=vault.reveal, gpus=gpus,
         build_settings=environments.build_settings_of(settings),
         blob_env=training.disk_limit_variables(settings), blob_secrets=blob_secrets,
-        confining=confinement.policy_of(settings),
+        confining=confinement.policy_of(settings, home),
     )  # fmt: skip
     return _Base(settings, listeners, home, token, inference_url, room, store, vault, blobs, engine, len(gpus))
 
@@ -163,7 +168,9 @@ class _Plane:
         self._loop = Loop(store, self._build_controllers(), now=_now, recorder=self._recorder)
         self._issuer = _find_issuer(settings)
         self.access = _build_access_publisher(settings, store, base.token, self._issuer)
-        self._tables = TablePublisher(store, settings.root / "table.json", on_published=self._traffic.on_published)
+        self._tables = TablePublisher(
+            store, settings.root / "table.json", on_published=self._traffic.on_published, store_id=store.mark().store
+        )
         self._processes = Processes(home)
         inventory = InventoryCache(self._tables.snapshot)
         self._sampler = Sampler(home.run / counts.FOLDER, self._processes, inventory, clock=time.time)
@@ -200,6 +207,12 @@ class _Plane:
             loopback=settings.loopback,
             oidc=OidcAuthenticator(*self._issuer, _now) if self._issuer else None,
             wait_published=self.access.wait_published,
+            flow_limits=FlowLimits(
+                reading=settings.api_reads_per_actor,
+                mutating=settings.api_writes_per_actor,
+                queued=settings.api_queued_per_actor,
+                streams=settings.api_streams_per_actor,
+            ),
             internals=PlaneStats(
                 store.tally, self._loop.list_backlogs, lambda: _size_of(root / "mizzen.db"), lambda: free_bytes(root)
             ),
@@ -224,8 +237,16 @@ class _Plane:
             finish_cascades(store),
             keep_emptying(store, base.vault),
             keep_registered(store, self._node, _now, room=base.room, recorder=self._recorder, more=(confined,)),
-            keep_collecting(store, base.blobs, _now, data_dir=root, grace=timedelta(hours=settings.garbage_hours)),
+            keep_collecting(
+                store,
+                base.blobs,
+                _now,
+                data_dir=root,
+                grace=timedelta(hours=settings.garbage_hours),
+                held=lambda: store.mark().held,
+            ),
             self._follow_engine(),
+            orphans.keep_ending(store, base.engine),
             environments.keep_clearing(base.engine, settings.environment_hours),
             feedback_retention.keep_pruning(store, root),
             revive.keep(base.home, base.listeners, delay=0.0),
@@ -261,6 +282,14 @@ def _build_monitors(context: Context, home: Home, listeners: Mapping[str, int]) 
     """Creates the key that monitoring tools require of callers: without it, no tool starts."""
     tool_key.read_or_create(home.run)
     return ModelMonitors(context, home.data_dir, control_url=_control_url(listeners), installed=_is_installed)
+
+
+async def _report_lost_key(vault: Vault) -> None:
+    """The plane serves without its key, but no process with a secret starts."""
+    try:
+        await vault.check()
+    except MizzenError as error:
+        log.error("%s; %s", error.message, error.hint)  # noqa: TRY400 - the message says all
 
 
 def _report_broken_plugins() -> None:
@@ -347,6 +376,7 @@ def _build_access_publisher(
         anonymous=settings.loopback and settings.anonymous,
         trusted_issuer=IssuerWithKeys(*issuer) if issuer else None,
         now=_now,
+        mark=store.mark,
     )
 
 

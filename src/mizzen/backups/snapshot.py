@@ -17,6 +17,8 @@ from mizzen.backups.manifest import damage_error
 from mizzen.blobs import digest_references
 from mizzen.errors import BadRequest, Unavailable
 from mizzen.selection import state_db
+from mizzen.stores.marks import verification
+from mizzen.stores.marks.checkpoint import StoreCheckpoint, path_of
 from mizzen.stores.sqlite import codec, read_ops, schema
 
 _PAGES: Final = 4096
@@ -61,13 +63,20 @@ def admit(store: Path) -> None:
     """Prepares a restored copy for use as a store: checks it, and moves its versions beyond all ever assigned.
 
     Watchers of the original plane may know of changes after the backup. Their positions are invalid here: they must
-    list again, and never mistake a new change for one they have seen. Raises BadRequest or Unavailable.
+    list again, and never mistake a new change for one they have seen. The marks of the copy are written, too. Raises
+    BadRequest or Unavailable.
     """
     with _open_checked(store, schema.SCHEMA, "the database") as copy:
         copy.execute("BEGIN")
         copy.execute("UPDATE state SET rv = rv + ?, horizon = rv + ?", (GAP, GAP))
         copy.execute("DELETE FROM events")
+        [(version,)] = copy.execute("PRAGMA user_version").fetchall()
+        if version >= verification.FIRST_MARKED:
+            copy.execute("UPDATE state SET commits = commits + ?", (GAP,))
         copy.execute("COMMIT")
+        mark = read_ops.mark(copy) if version >= verification.FIRST_MARKED else None
+    if mark is not None:
+        StoreCheckpoint(path_of(store), mark).close(clean=True)
 
 
 def admit_selection_state(learnt: Path) -> None:

@@ -6,6 +6,7 @@ references are kept as long as it exists. Blocking code; any number of threads a
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -16,10 +17,12 @@ from typing import Final
 
 from mizzen.blobs.fs import content
 from mizzen.blobs.fs.fsync import make_folder, sync_folder
+from mizzen.blobs.fs.name_journal import NameJournal
 from mizzen.blobs.ingest.spool import disk_faults, new_file
 from mizzen.errors import Fault, Invalid, NotFound
 
 FOLDER: Final = "named"
+JOURNAL: Final = "named.journal"
 _PART = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _MOST_NAME: Final = 800
 """Maximum length in characters. Backing stores allow about a thousand, including the folder."""
@@ -30,6 +33,7 @@ class FileDocuments:
         """`root`: the folder of the blobs."""
         self._root = root
         self._folder = root / FOLDER
+        self._journal = NameJournal(root / JOURNAL)
 
     def put(self, name: str, data: bytes, *, new: bool = False) -> bool:
         """Stores a document, durably when this returns. Raises Invalid or Unavailable.
@@ -39,9 +43,12 @@ class FileDocuments:
         """
         place = self._place(name)
         with disk_faults(), _draft(self._root / "incoming", data) as draft:
+            known = place.exists()
             stored = _move_into_place(draft, place, new=new)
             # Also if it already existed: its creator may not have synced yet.
             _sync_folder(place.parent)
+            if not known:
+                self._journal.add(name)
         return stored
 
     def get(self, name: str) -> bytes:
@@ -72,6 +79,8 @@ class FileDocuments:
         """Deletes durably; returns False if it does not exist."""
         place = self._place(name)
         with disk_faults():
+            if place.exists():
+                self._journal.remove(name)
             try:
                 place.unlink()
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
@@ -85,6 +94,23 @@ class FileDocuments:
             except OSError:  # it is not empty
                 break
         return True
+
+    def list_damaged(self) -> dict[str, str]:
+        """Returns documents that were lost or cannot be read, and why: what they reference is not known."""
+        names = self.names()
+        found = dict.fromkeys(self._journal.find_lost(names), "it was removed by something else than Mizzen")
+        for name in names:
+            try:
+                json.loads(self.get(name))
+            except NotFound:  # deleted meanwhile
+                continue
+            except ValueError:
+                found[name] = "it is not valid JSON"
+        return found
+
+    def accept_lost(self) -> None:
+        """Gives up lost documents: what they referenced may be collected."""
+        self._journal.reset(self.names())
 
     def settle(self) -> None:
         """Copies documents that only this folder or only its backing store has to the other. Raises Unavailable."""

@@ -13,7 +13,7 @@ from mizzen import __version__
 from mizzen.cli import completion, output
 from mizzen.cli.access import kubeconfig, limits, secrets, users
 from mizzen.cli.help_format import Group
-from mizzen.cli.host import backups, environments, plugins, systemd
+from mizzen.cli.host import backups, doctor, environments, plugins, systemd
 from mizzen.cli.models import deploy, graphs, models, scale, versions
 from mizzen.cli.objects import apply, describe, explain, get, history, import_graphs
 from mizzen.cli.parameters import option
@@ -39,7 +39,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     get.get, describe.describe, get.delete, get.logs, top.top, environments.environments,
     history.history, history.rollback,
     users.permit, limits.limit, users.whoami, users.audit,
-    backups.backup, backups.restore, plugins.plugins,
+    backups.backup, backups.restore, doctor.doctor, plugins.plugins,
     kubeconfig.kubeconfig, completion.completion,
 )  # fmt: skip
 _GROUPS = (

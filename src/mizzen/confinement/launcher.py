@@ -11,8 +11,11 @@ import re
 import resource
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
-from mizzen.confinement import landlock, namespaces, privileges, readable_paths, seccomp
+from mizzen.confinement import landlock, namespaces, privileges, seccomp
+from mizzen.confinement.files import mount_plan, ownership, readable_paths
+from mizzen.confinement.files.mount_plan import NOTHING, MountPlan
 from mizzen.confinement.machine import Machine
 from mizzen.confinement.spec import Confinement
 
@@ -39,11 +42,11 @@ def home_environment(confinement: Confinement) -> dict[str, str]:
 
 def child_setup(confinement: Confinement, machine: Machine) -> Callable[[], None]:
     """For `preexec_fn`. What can be done before the fork is done here."""
-    readable = _readable(confinement)
+    plan = _prepare(confinement, machine)
 
     def set_up() -> None:
         try:
-            _confine(confinement, machine, readable)
+            _confine(plan, machine)
         except BaseException as error:
             os.write(2, f"this process cannot be confined: {error}\n".encode())
             raise
@@ -53,20 +56,39 @@ def child_setup(confinement: Confinement, machine: Machine) -> Callable[[], None
 
 def confine(confinement: Confinement, machine: Machine) -> None:
     """Confines this process, which has one thread, for good. Raises OSError, KeyError (no such user)."""
-    _confine(confinement, machine, _readable(confinement))
+    _confine(_prepare(confinement, machine), machine)
 
 
-def _readable(confinement: Confinement) -> list[str]:
-    return [*readable_paths.readable(confinement.protected, confinement.outside), *confinement.read]
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    confinement: Confinement
+    readable: list[str]
+    mounts: MountPlan
 
 
-def _confine(confinement: Confinement, machine: Machine, readable: list[str]) -> None:
+def _prepare(confinement: Confinement, machine: Machine) -> _Plan:
+    if confinement.user and machine.root:
+        ownership.hand_over(confinement)
+    readable = [*readable_paths.readable(confinement.protected, confinement.outside), *confinement.read]
+    if machine.namespaces == "none":
+        return _Plan(confinement, readable, NOTHING)
+    mounts = mount_plan.plan(
+        confinement.protected,
+        readable,
+        confinement.write,
+        named=(*confinement.outside, *readable_paths.list_named()),
+        home=os.path.expanduser("~"),
+        other_user=bool(confinement.user),
+    )
+    return _Plan(confinement, readable, mounts)
+
+
+def _confine(plan: _Plan, machine: Machine) -> None:
+    confinement = plan.confinement
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the memory of a crashed process is not for its folder
     if machine.namespaces != "none":
-        namespaces.enter(
-            own=machine.namespaces == "own", keep=(*confinement.read, *confinement.outside, *confinement.write)
-        )
+        namespaces.enter(own=machine.namespaces == "own", plan=plan.mounts)
     if confinement.user:
         privileges.become(confinement.user)
     privileges.forbid_gains()
@@ -74,6 +96,6 @@ def _confine(confinement: Confinement, machine: Machine, readable: list[str]) ->
         privileges.drop()
     if machine.landlock:
         write = (*confinement.write, readable_paths.SHARED_MEMORY)
-        landlock.restrict(readable, write, readable_paths.devices())
+        landlock.restrict(plan.readable, write, readable_paths.devices())
     if machine.seccomp:
         seccomp.restrict()

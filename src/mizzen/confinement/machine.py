@@ -24,7 +24,8 @@ class Machine:
 
     @property
     def protects_files(self) -> bool:
-        return self.landlock > 0
+        """Whether files of the plane are out of reach: denied by Landlock, or not in the process's view."""
+        return self.landlock > 0 or self.namespaces != "none"
 
 
 @cache

@@ -15,28 +15,34 @@ _NAMES = (
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "swapon", "swapoff",
     "reboot", "open_by_handle_at", "name_to_handle_at", "quotactl", "acct", "settimeofday", "clock_settime",
     "clock_adjtime", "adjtimex", "syslog", "sethostname", "setdomainname", "vhangup", "lookup_dcookie",
-    "fanotify_init", "clone", "socket", "ioctl", "seccomp", "capset",
+    "fanotify_init", "clone", "socket", "ioctl", "seccomp", "capset", "prlimit64", "setpriority",
+    "sched_setscheduler", "sched_setparam", "sched_setattr", "ioprio_set", "fchmod", "fchmodat", "mknodat", "openat",
 )  # fmt: skip
 _X86_64 = (
     248, 249, 250, 101, 310, 311, 312, 165, 166, 155, 161, 272,
     308, 321, 298, 323, 246, 320, 175, 313, 176, 167,
     168, 169, 304, 303, 179, 163, 164, 227, 305, 159,
-    103, 170, 171, 153, 212, 300, 56, 41, 16, 317, 126,
+    103, 170, 171, 153, 212, 300, 56, 41, 16, 317, 126, 302, 141,
+    144, 142, 314, 251, 91, 268, 259, 257,
 )  # fmt: skip
 _AARCH64 = (
     217, 218, 219, 117, 270, 271, 272, 40, 39, 41, 51, 97,
     268, 280, 241, 282, 104, 294, 105, 273, 106, 224,
     225, 142, 265, 264, 60, 89, 170, 112, 266, 171,
-    116, 161, 162, 58, 18, 262, 220, 198, 29, 277, 91,
+    116, 161, 162, 58, 18, 262, 220, 198, 29, 277, 91, 261, 140,
+    119, 118, 274, 30, 52, 53, 33, 56,
 )  # fmt: skip
 # Newer calls have the same number everywhere.
 _COMMON = {
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429,
-    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "pidfd_getfd": 438,
-    "mount_setattr": 442, "quotactl_fd": 443, "landlock_create_ruleset": 444, "landlock_add_rule": 445,
-    "landlock_restrict_self": 446, "open_tree_attr": 467,
+    "fsopen": 430, "fsconfig": 431, "fsmount": 432, "fspick": 433, "clone3": 435, "openat2": 437, "pidfd_getfd": 438,
+    "process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "landlock_create_ruleset": 444,
+    "landlock_add_rule": 445, "landlock_restrict_self": 446, "process_mrelease": 448, "fchmodat2": 452,
+    "open_tree_attr": 467,
 }  # fmt: skip
-_ONLY_X86 = {"iopl": 172, "ioperm": 173, "uselib": 134}
+_ONLY_X86 = {
+    "iopl": 172, "ioperm": 173, "uselib": 134, "modify_ldt": 154, "open": 2, "creat": 85, "chmod": 90, "mknod": 133,
+}  # fmt: skip
 
 
 @cache

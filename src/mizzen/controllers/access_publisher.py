@@ -27,11 +27,13 @@ from mizzen.access.jwt import Key, TrustedIssuer
 from mizzen.access.policy import Binding
 from mizzen.errors import Expired, Unavailable
 from mizzen.reconcile.retry_forever import LONGEST_DELAY, retry_forever
+from mizzen.stores.marks.checkpoint import StoreMark
 from mizzen.stores.published_file import PublishedFile
 from mizzen.stores.records.protocol import Identities, Token
 from mizzen.stores.store import Store
 
 KIND = "RoleBinding"
+NO_MARK = StoreMark("", 0, 0)
 FAILURE = "access.json cannot be published"
 
 log = logging.getLogger(__name__)
@@ -63,12 +65,13 @@ class AccessPublisher:
         anonymous: bool,
         trusted_issuer: IssuerWithKeys | None,
         now: Callable[[], datetime],
+        mark: Callable[[], StoreMark] = lambda: NO_MARK,
         check_interval: float = 1.0,
         fetch_interval: float = 60.0,
     ) -> None:
         """`bindings` returns all bindings, including every acknowledged change. `check_interval`: seconds between two
         comparisons with the file when no change was signaled. `fetch_interval`: seconds between two fetches of an
-        issuer's keys.
+        issuer's keys. `mark`: how far the store has come; each file says so.
         """
         self._store = store
         self._identities = identities
@@ -78,6 +81,7 @@ class AccessPublisher:
         self._anonymous = anonymous
         self._trusted_issuer = trusted_issuer
         self._now = now
+        self._mark = mark
         self._check_interval = check_interval
         self._fetch_interval = fetch_interval
         self._published = _read_last(path)
@@ -120,7 +124,11 @@ class AccessPublisher:
         position = self._position()
         last = self._published
         access = await self._read_access()
-        same = last is not None and msgspec.structs.replace(access, serial=last.serial) == last
+        same = (
+            last is not None
+            and access.store == last.store
+            and msgspec.structs.replace(access, serial=last.serial, commits=last.commits) == last
+        )
         if same and last is not None and await self._file.holds(access_file.encode(last)):
             self._published_position = position
             return False
@@ -132,9 +140,11 @@ class AccessPublisher:
         return True
 
     async def _read_access(self) -> AccessFile:
-        now = self._now()
+        now, mark = self._now(), self._mark()
         tokens = (token for token in await self._identities.tokens() if token.valid(now))
         return AccessFile(
+            store=mark.store,
+            commits=mark.commits,
             anonymous=self._anonymous,
             passes=(self._admin, *map(_to_entry, tokens)),
             grants=tuple(await self._bindings()),

@@ -42,15 +42,21 @@ class TablePublisher:
         *,
         interval: float = 0.02,
         check_interval: float = 30.0,
+        look_interval: float = 0.25,
         on_published: Callable[[table_types.Table], None] = lambda table: None,
+        store_id: str = "",
     ) -> None:
         """`interval`: minimum seconds between two tables, so that a burst of changes becomes one. `check_interval`:
-        seconds between two checks of the file when nothing changes. `on_published` is called with each published table.
+        seconds between two comparisons with the content of the file when nothing changes. `look_interval`: seconds
+        between two looks whether another process has replaced, changed or removed it. `on_published` is called with
+        each published table. `store_id`: written into each table.
         """
+        self._store_id = store_id
         self._store = store
         self._file = PublishedFile(path)
         self._interval = interval
         self._check_interval = check_interval
+        self._look_interval = look_interval
         self._on_published = on_published
         self._published: table_types.Table | None = None
         self._resources: dict[Ref, Resource] = {}
@@ -148,13 +154,21 @@ class TablePublisher:
             self._changed.clear()
             await self._write()
             await asyncio.sleep(self._interval)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._check_interval):
-                    await self._changed.wait()
+            await self._wait_for_change()
+
+    async def _wait_for_change(self) -> None:
+        """Of the store or of the file; for `check_interval` at most."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._check_interval):
+                while not self._changed.is_set() and await self._file.is_untouched():
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(self._look_interval):
+                            await self._changed.wait()
 
     def _compile(self) -> table_types.Table:
         models, inference_models, workloads, graphs = self._resources_by_kind()
-        return compile_table(models, inference_models, workloads, serial=int(self._position), graphs=graphs)
+        table = compile_table(models, inference_models, workloads, serial=int(self._position), graphs=graphs)
+        return msgspec.structs.replace(table, store=self._store_id)
 
     def _resources_by_kind(self) -> tuple[list[Resource], list[Resource], list[Resource], list[Resource]]:
         found: dict[str, list[Resource]] = {kind: [] for kind in KINDS}

@@ -167,7 +167,9 @@ async def serve(
     gateway = _Gateway(guard, limits, records, learning, traced, secure=tls is not None, wall=wall)
     gateway.start(table)
     service = gateway.service
-    front = GatewayConnections(service, loopback=guard.loopback, patience=limits.patience, most=limits.connections)
+    front = GatewayConnections(
+        service, loopback=guard.loopback, tls=tls is not None, patience=limits.patience, most=limits.connections
+    )
     app = App(service, gateway.counts.all_counts, PlaneClient(control), learning.feedback(service))
 
     async def bind(

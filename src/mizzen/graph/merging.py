@@ -27,6 +27,7 @@ _MAX_PYTHON_ELEMENTS = 64
 _SCALAR_SHAPE = [1]
 _TIE_TOLERANCE = 1e-9
 """Share of the total weight within which labels tie, so that weights of 0.1 and 0.2 tie with 0.3."""
+_STRING_COST = 16
 _FLOATS = frozenset({"FP16", "FP32", "FP64"})
 _LABELS = frozenset({"BOOL", "BYTES"})
 """Datatypes that are not numbers."""
@@ -54,6 +55,7 @@ def mean(members: Sequence[EnsembleMember], threshold: float | None = None) -> m
     """
     weights, total = _weights_of(members)
     merged: messages.Entries = []
+    messages.require_few(members[0].entries, len(members))
     for at in range(len(members[0].entries)):
         alike = _align_tensors(members, at)
         name, _, shape, _, _ = alike[0]
@@ -83,6 +85,9 @@ def vote(members: Sequence[EnsembleMember]) -> tuple[messages.Entries, float]:
     """
     weights, total = _weights_of(members)
     merged: messages.Entries = []
+    # Each member's labels are compared with those of each member; strings take many times as long as numbers.
+    strings = any(tensor[1] == "BYTES" for tensor in members[0].entries)
+    messages.require_few(members[0].entries, len(members) * (_STRING_COST if strings else len(members)))
     agreed, count_in_all = 0.0, 0
     for at, first in enumerate(members[0].entries):
         name, datatype, shape, encoding, data = first
@@ -115,6 +120,9 @@ def pairwise_disagreement(members: Sequence[EnsembleMember]) -> list[float]:
     """
     try:
         firsts = [member.entries[0] for member in members]
+        messages.require_few(firsts[:1], len(members))
+    except ValueError:  # too large to compare
+        return [0.0] * (len(members) * (len(members) - 1) // 2)
     except IndexError:  # a member has no tensors
         return [1.0 if one.entries or other.entries else 0.0 for one, other in combinations(members, 2)]
     _, datatype, shape, _, _ = firsts[0]

@@ -27,6 +27,11 @@ _MAX_CACHED = 1024
 """Texts in each cache. The texts of one model mostly differ only in the number of rows."""
 _MAX_CACHED_BYTES = 4 << 10
 """Longer texts are not cached."""
+MAX_VALUES = 1 << 20
+"""Maximum values of a message that a graph merges, or converts between bytes and JSON: each is an object, created while
+the event loop is blocked."""
+MAX_HEAD_BYTES = 256 << 10
+"""Maximum bytes that describe the outputs of a reply."""
 _LARGE_JSON = 64 << 10
 """From this many bytes on, JSON is measured before it is decoded (`protocol/json_size.py`)."""
 
@@ -41,7 +46,7 @@ class _Parameters(msgspec.Struct, gc=False):
 class _Output(msgspec.Struct, gc=False):
     name: str
     datatype: v2.Datatype
-    shape: list[int]
+    shape: v2.Shape
     parameters: _Parameters
 
 
@@ -73,6 +78,8 @@ def parse_reply(payload: bytes) -> Entries:
 
 
 def _parse_outputs(text: bytes) -> tuple[int, list[OutputDescription]]:
+    if len(text) > MAX_HEAD_BYTES:
+        raise ValueError(f"its outputs are described by {len(text)} bytes, more than {MAX_HEAD_BYTES}")
     found: list[OutputDescription] = [
         (output.name, output.datatype, output.shape, output.parameters.binary_data_size)
         for output in _decode_outputs(text)
@@ -85,6 +92,18 @@ def _parse_outputs(text: bytes) -> tuple[int, list[OutputDescription]]:
     return known
 
 
+def require_few(entries: Sequence[v2.Entry], times: int = 1) -> None:
+    """Raises ValueError if a graph has to handle more than MAX_VALUES values. `times`: how often it handles each."""
+    if size_of(entries) * times <= MAX_VALUES:  # no value takes less than a byte
+        return
+    values = sum([prod(entry[2]) for entry in entries]) * times
+    if values > MAX_VALUES:
+        raise ValueError(
+            f"{values} values are too many for a graph to merge or convert, which takes at most {MAX_VALUES} at once;"
+            " send fewer rows, or ask for the outputs as binary data"
+        )
+
+
 def bytes_to_text(entries: Entries) -> Entries:
     """Encode BYTES tensors that hold UTF-8 text as JSON: the model then gets `str`, as in a direct call."""
     for entry in entries:
@@ -92,6 +111,7 @@ def bytes_to_text(entries: Entries) -> Entries:
             break
     else:
         return entries
+    require_few([entry for entry in entries if entry[1] == "BYTES"])
     return [_entry_to_text(entry) if entry[1] == "BYTES" and entry[3] == RAW else entry for entry in entries]
 
 
@@ -114,12 +134,14 @@ def parse_v1(body: bytes, declared: Sequence[v1.DeclaredInput]) -> tuple[Entries
 
     Numbers are encoded as raw bytes. Text is encoded as JSON, so that the model gets `str`, as in a direct call.
     """
-    given, style = v1.parse_request(body, declared)
+    given, style = v1.parse_request(body, declared, MAX_VALUES)
     return [_entry_of(one) for one in given], style
 
 
 def _entry_of(given: v1.V1Input) -> v2.Entry:
     name, datatype, shape, values = given
+    if not isinstance(values, list):  # an array
+        return name, datatype, shape, RAW, memoryview(values.tobytes())
     if datatype == "BYTES" and not any(isinstance(value, bytes) for value in values):
         return name, datatype, shape, JSON, memoryview(v2.to_json(values))
     try:
@@ -134,6 +156,8 @@ def to_payload(entries: Sequence[v2.Entry], style: bool | Sequence[str] | None =
     None, or no names: the JSON text of the V2 `outputs` list. True, or output names: their data as raw bytes.
     """
     texts, data = [], []
+    if style is not True:
+        require_few([entry for entry in entries if not style or entry[0] not in style])
     for entry in entries:
         if style is True or (style and entry[0] in style):
             part = raw_of(entry)
@@ -168,6 +192,7 @@ def render_v1(outputs: Sequence[tuple[str, Sequence[v2.Entry] | str]], style: st
 
 
 def _v1_values(entries: Sequence[v2.Entry], style: str) -> Any:
+    require_few(entries)
     values = {entry[0]: plain_elements.nest(_json_elements(entry), entry[2]) for entry in entries}
     return v1.output_values(values, {entry[0]: entry[2] for entry in entries}, style)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Mapping
 
-from mizzen.graph.messages import array_of
+from mizzen.graph.messages import array_of, require_few
 from mizzen.protocol import v2
 from mizzen.protocol.frames import framing
 
@@ -34,6 +34,7 @@ def split_route(entries: Entries) -> tuple[Entries, str | None]:
         return entries, None
     if choice[1] != "BYTES" and 0 not in choice[2]:  # an empty list may have any type
         raise ValueError(f"output '{ROUTE}' must hold node names, not {choice[1]}")
+    require_few([choice])
     names = [
         name.decode(errors="replace") if isinstance(name, bytes) else name
         for name in array_of(choice).reshape(-1).tolist()

@@ -203,6 +203,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     format: int = FORMAT
     serial: int = 0
     """Grows with each published table; taken from the store's resource version."""
+    store: str = ""
+    """The id of that store. A start compares both with the store that it finds."""
     servers: tuple[Server, ...] = ()
     services: tuple[Service, ...] = ()
     routes: tuple[Route, ...] = ()

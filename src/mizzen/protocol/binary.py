@@ -18,6 +18,10 @@ from mizzen.protocol.frames import framing
 
 HEADER = b"inference-header-content-length"
 
+MAX_CHECKED, MAX_CHECKED_BYTES = 512, 2048
+"""How many texts are remembered as free of repeated keys, and the maximum size of one: a client repeats them."""
+
+_checked: set[bytes] = set()
 _DIGITS = re.compile(rb"[0-9]{1,12}")
 _LENGTH = struct.Struct("<I")
 _NOT_OFFERED = {
@@ -59,6 +63,8 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
     if size > json_precheck.LARGE:
         text, datas = json_precheck.split_large(text)
     request = v2.decode_with(_decode, text)
+    if text not in _checked:
+        _check_keys(text, request)
     v2.check(request.inputs, request.outputs)
     rest = memoryview(body)[size:]
     entries: list[v2.Entry] = []
@@ -82,6 +88,14 @@ def decode(body: bytes, length: bytes) -> tuple[BinaryRequest, list[v2.Entry]]:
     if at != len(rest):
         raise ValueError(f"the body has {len(rest) - at} bytes more than its inputs announce")
     return request, entries
+
+
+def _check_keys(text: bytes, request: BinaryRequest) -> None:
+    v2.check_keys(text, request)
+    if len(text) <= MAX_CHECKED_BYTES:
+        if len(_checked) >= MAX_CHECKED:
+            _checked.clear()
+        _checked.add(text)
 
 
 def _size_of(tensor: OpenTensor, place: int) -> int:

@@ -14,6 +14,9 @@ LARGE = 64 << 10
 MAX_LISTS = 1_000_000
 """Maximum inner lists and objects of one text. Elements are not limited: the request announces how many there are."""
 
+MAX_STRINGS = 4_000_000
+"""Maximum strings of one text: each is an object of dozens of bytes."""
+
 _PIECE = 1 << 20
 
 
@@ -27,10 +30,26 @@ def count_lists(text: bytes) -> int:
     return _count(text, b"[")
 
 
+def count_values(text: bytes) -> int:
+    """Count the commas that separate values. Below MAX_LISTS, commas in strings may count too."""
+    return _count(text, b",")
+
+
 def _count(text: bytes, signs: bytes) -> int:
     found = sum(text.count(sign) for sign in signs)
-    if found <= MAX_LISTS or b'"' not in text:
-        return found
+    return found if found <= MAX_LISTS or b'"' not in text else count_outside(text, signs)
+
+
+def count_strings(text: bytes) -> int:
+    """Count the strings."""
+    quotes = text.count(b'"')
+    if b"\\" in text:
+        quotes -= text.replace(b"\\\\", b"").count(b'\\"')
+    return quotes // 2
+
+
+def count_outside(text: bytes, signs: bytes) -> int:
+    """Count these bytes outside of strings."""
     plain = text.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in text else text
     found, inside = 0, 0
     for at in range(0, len(plain), _PIECE):

@@ -110,7 +110,7 @@ def unpack(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Seq
         if unpack is not None:  # the most common case
             return unpack(data)
         if datatype == "BYTES":
-            return split_lengths(bytes(data), count)
+            return split_lengths(data, count)
         found = _cached_struct(datatype, count).unpack(data)
     except struct.error:
         wanted = struct.calcsize(f"<{count}{CODES[datatype]}")
@@ -122,8 +122,11 @@ def unpack(datatype: str, shape: Sequence[int], data: bytes | memoryview) -> Seq
     return found
 
 
-def split_lengths(data: bytes, count: int) -> list[bytes]:
+def split_lengths(given: bytes | memoryview, count: int) -> list[bytes]:
     """Split BYTES data into elements, each behind its length. Raises ValueError."""
+    if count * _LENGTH.size > len(given):  # before anything is built
+        raise ValueError(f"data must be {count} elements, each a 4-byte length and that many bytes")
+    data = bytes(given)
     elements: list[bytes] = []
     at = 0
     while at < len(data) and len(elements) < count:

@@ -25,6 +25,13 @@ from mizzen.protocol.plain_elements import LEAF_NAMES, MAX_RANK, Leaf, pack, spl
 Array = NDArray[Any]
 
 _OPENING = re.compile(rb"[\s\[]*")
+_POSITION = re.compile(r" - at `[^`]*`$| \(byte \d+\)$")
+_SPACE = b" \t\r\n"
+_NO_STRUCTURE = bytes(set(range(256)) - set(b"[],"))
+_MAX_WHOLE = 2 << 20
+"""Up to this many bytes, JSON is decoded to Python objects as a whole, which takes less time."""
+_PIECE = 256 << 10
+"""Bytes of JSON that are decoded to Python objects at a time, of a larger text."""
 _WRAPS = np.lib.NumpyVersion(np.__version__) < "2.0.0"
 """A user's environment may have an old numpy, which silently converts 300 to 44 for 8 bits."""
 
@@ -78,10 +85,13 @@ def decode_json(datatype: str, shape: Sequence[int], text: bytes) -> Array:
             f"data must be a list of {count} {LEAF_NAMES[kind.leaf]}, or nested as its shape {list(shape)}"
         )
     levels = (count,) if depth == 1 else nesting
-    if kind.name == "FP64" and depth == 1 and (long := json_numbers.parse_doubles(text, count)) is not None:
+    whole = len(text) <= _MAX_WHOLE
+    if whole and kind.name == "FP64" and depth == 1 and (long := json_numbers.parse_doubles(text, count)) is not None:
         return long.reshape(tuple(shape))
     if len(text) > json_size.LARGE and levels:
         _measure(kind, text, levels, shape)
+        if not whole and kind.leaf is not str and 0 not in levels:
+            return _decode_pieces(kind, text, levels, shape).reshape(tuple(shape))
     try:
         data = _read(text, kind.leaf, len(levels))
     except (ValueError, OverflowError, RecursionError) as error:
@@ -94,7 +104,8 @@ def decode_raw(datatype: str, shape: Sequence[int], data: bytes | memoryview) ->
     kind = datatype_named(datatype)
     count = _size(shape)
     if kind.name == "BYTES":
-        return _array(kind, split_lengths(bytes(data), count)).reshape(tuple(shape))
+        _demand_few(count)
+        return _array(kind, split_lengths(data, count)).reshape(tuple(shape))
     wanted = count * kind.dtype.itemsize
     if len(data) != wanted:
         raise ValueError(f"data must be {wanted} bytes for {datatype} of shape {list(shape)}, not {len(data)}")
@@ -190,8 +201,11 @@ def _measure(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequen
         raise ValueError(
             f"data has {lists - 1} inner lists, more than {json_size.MAX_LISTS}: send its elements as one flat list"
         )
-    if kind.leaf is str:
-        return  # strings may contain brackets and commas
+    if kind.leaf is str:  # strings may contain brackets and commas
+        if (given := json_size.count_strings(text)) != math.prod(levels):
+            raise ValueError(f"data does not fit shape {list(shape)}: {given} elements, expected {math.prod(levels)}")
+        _demand_few(given)
+        return
     # Commas separate the items of each non-empty list: in total, one less than there are innermost items.
     places = math.prod(levels if levels[-1] else levels[:-1])
     given = text.count(b",") + 1
@@ -199,6 +213,76 @@ def _measure(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequen
         found = f"{given} elements" + (f" in {lists} lists" if len(levels) > 1 or lists > 1 else "")
         says = f"{math.prod(levels)}" + (f" in {wanted}" if len(levels) > 1 or lists > 1 else "")
         raise ValueError(f"data does not fit shape {list(shape)}: {found}, expected {says}")
+
+
+def _demand_few(strings: int) -> None:
+    if strings > json_size.MAX_STRINGS:
+        raise ValueError(
+            f"data has {strings} strings, more than {json_size.MAX_STRINGS}; send them in several requests"
+        )
+
+
+def _decode_pieces(kind: Datatype, text: bytes, levels: tuple[int, ...], shape: Sequence[int]) -> Array:
+    """Return the flat array of a large text that `_measure` accepted. Piece by piece, because a Python object per
+    number takes many times the memory of the text.
+
+    A text is cut between two items of its list. If each piece is a list of items, the text is one of all.
+    """
+    if len(levels) > 1:
+        text = _flatten_text(text, levels, shape)
+    made = np.empty(math.prod(levels), kind.dtype)
+    at, end = text.find(b"[") + 1, text.rfind(b"]")
+    filled = 0
+    while True:
+        comma = text.find(b",", min(at + _PIECE, end), end)
+        piece = b"[%b]" % text[at : end if comma < 0 else comma]
+        part = _decode_piece(kind, piece)
+        if not len(part) or filled + len(part) > len(made):
+            raise ValueError(f"data does not fit shape {list(shape)}: expected {len(made)} elements")
+        made[filled : filled + len(part)] = part
+        filled += len(part)
+        if comma < 0:
+            break
+        at = comma + 1
+    if filled != len(made) or text[end + 1 :].strip(_SPACE):
+        raise ValueError(f"data does not fit shape {list(shape)}: {filled} elements, expected {len(made)}")
+    return made
+
+
+def _flatten_text(text: bytes, levels: tuple[int, ...], shape: Sequence[int]) -> bytes:
+    """Return nested lists of numbers as the text of one flat list. Raises ValueError unless each list has its size.
+
+    Everything but brackets and commas is removed, and what remains is compared with that of these sizes. Then each list
+    must end next to a comma and the next list; so no bracket is next to a number on its outer side.
+    """
+    sizes = b"," * (levels[-1] - 1)
+    for size in reversed(levels[:-1]):
+        sizes = b",".join([b"[%b]" % sizes] * size)
+    dense = text.translate(None, _SPACE)
+    fits = dense.translate(None, _NO_STRUCTURE) == b"[%b]" % sizes
+    del sizes
+    for depth in range(len(levels) - 1, 0, -1):
+        dense = dense.replace(b"%b,%b" % (b"]" * depth, b"[" * depth), b",")
+    dense = dense.strip(b"[]")
+    if not fits or b"[" in dense or b"]" in dense:
+        raise ValueError(f"data does not fit shape {list(shape)}: lists of other sizes")
+    del dense
+    return b"[%b]" % text.translate(None, b"[]")
+
+
+def _decode_piece(kind: Datatype, piece: bytes) -> Array:
+    """Decode a flat list. Raises ValueError."""
+    if kind.name == "FP64":
+        found = json_numbers.parse_doubles(piece, piece.count(b",") + 1)
+        if found is not None:
+            return found
+    try:
+        return _array(kind, _read(piece, kind.leaf, 1))
+    except (ValueError, OverflowError, RecursionError) as error:
+        if str(error).startswith("data holds"):
+            raise
+        fault = _POSITION.sub("", str(error))  # in the piece
+        raise ValueError(f"data must hold {LEAF_NAMES[kind.leaf]} for {kind.name}: {fault}") from None
 
 
 def _flat(data: Any, levels: tuple[int, ...], shape: Sequence[int]) -> list[Any]:

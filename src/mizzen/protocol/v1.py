@@ -15,7 +15,8 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from mizzen.protocol import json_codec, plain_elements
+from mizzen.protocol import json_codec, json_keys, long_lists, plain_elements
+from mizzen.protocol.long_lists import LongList
 
 ROWS, COLUMNS = "rows", "columns"
 """The two formats."""
@@ -25,6 +26,8 @@ MAX_B64_DEPTH = 8
 """Levels of lists within which {"b64": ...} is recognized."""
 _LARGE = 64 << 10
 """Bodies from this size on are measured first."""
+_VERY_LARGE = 1 << 20
+"""In bodies from this size on, long lists are decoded apart; in smaller ones, their objects are few."""
 _FEW_QUOTES, _FEW_COMMAS = 64, 1 << 16
 """Of a large body: this few quotes can only enclose names, which contain no more than this many commas."""
 
@@ -47,19 +50,21 @@ class V1Input(NamedTuple):
     name: str
     datatype: str
     shape: list[int]
-    elements: list[Any]
-    """Flat. BYTES elements are text, or bytes if they came in base64."""
+    elements: Any
+    """A flat list, or the array of a large input. BYTES elements are text, or bytes if they came in base64."""
 
 
-def parse_request(body: Any, declared: Sequence[DeclaredInput]) -> tuple[list[V1Input], str]:
+def parse_request(body: Any, declared: Sequence[DeclaredInput], most: int = 1 << 62) -> tuple[list[V1Input], str]:
     """Return the inputs of a request and its format, ROWS or COLUMNS.
 
-    Raises ValueError for the caller. Does not check that numbers are in the range of their datatype, nor that shapes
-    are those declared.
+    Raises ValueError for the caller, also if there are more than about `most` values. Does not check that numbers are
+    in the range of their datatype, nor that shapes are those declared.
     """
     if isinstance(body, bytes) and len(body) > _LARGE:
-        _measure(body, declared)
-    document = _parse_body(body)
+        _measure(body, declared, most)
+        document = _parse_large_body(body)
+    else:
+        document = _parse_body(body)
     unknown = document.keys() - {"instances", "inputs", "signature_name"}
     if unknown:
         raise ValueError(f"unknown field '{min(unknown)}'; a request has instances or inputs, and signature_name")
@@ -92,8 +97,9 @@ def render_answer(values: Any, style: str) -> bytes:
     return b'{"%b":%b}' % (b"outputs" if style == COLUMNS else b"predictions", json_codec.write(values))
 
 
-def _measure(body: bytes, declared: Sequence[DeclaredInput]) -> None:
-    """Raises ValueError if a large body has too many lists, or cannot fit the model's input, before it is decoded."""
+def _measure(body: bytes, declared: Sequence[DeclaredInput], most: int) -> None:
+    """Raises ValueError if a large body has too many lists or values, or cannot fit the model's input, before it is
+    decoded."""
     from mizzen.protocol import json_size
 
     found = json_size.count_containers(body)
@@ -102,6 +108,12 @@ def _measure(body: bytes, declared: Sequence[DeclaredInput]) -> None:
             f"the body holds {found} lists and objects, more than {json_size.MAX_LISTS}: "
             "send its rows in several requests"
         )
+    if (strings := json_size.count_strings(body)) > json_size.MAX_STRINGS:
+        raise ValueError(
+            f"the body holds {strings} strings, more than {json_size.MAX_STRINGS}: send them in several requests"
+        )
+    if body.count(b",") >= most and json_size.count_outside(body, b",") >= most:
+        raise ValueError(f"the body holds more than {most} values; send them in several requests, or as V2 tensors")
     if len(declared) != 1 or len(declared[0].shape) < 2 or body.count(b'"') > _FEW_QUOTES:
         return
     spec, width = declared[0], declared[0].shape[-1]
@@ -111,6 +123,20 @@ def _measure(body: bytes, declared: Sequence[DeclaredInput]) -> None:
         raise ValueError(
             f"input '{spec.name}' must have shape {list(spec.shape)}, not {values} values in {found} lists"
         )
+
+
+def _parse_large_body(body: bytes) -> dict[str, Any]:
+    found = long_lists.cut(body) if len(body) > _VERY_LARGE else None
+    if found is None:
+        return _parse_body(body)
+    rest, lists = found
+    try:
+        document = _parse_body(rest)
+    except json_keys.RepeatedKey:
+        raise
+    except ValueError:
+        return _parse_body(body)  # or the fault is explained for the whole body
+    return long_lists.restore(document, lists)
 
 
 def _parse_body(body: Any) -> dict[str, Any]:
@@ -124,10 +150,17 @@ def _parse_body(body: Any) -> dict[str, Any]:
         raise ValueError(f"the body is not JSON: {error}" if body else "the body is empty") from None
     if not isinstance(document, dict):
         raise ValueError("the body: expected an object")  # noqa: TRY004
+    json_keys.require_unique(body, document)
     return document
 
 
 def _parse_rows(instances: Any, specs: dict[str, DeclaredInput]) -> list[V1Input]:
+    if isinstance(instances, LongList):
+        if len(specs) < 2:
+            return [_build_input("instances", next(iter(specs), DEFAULT_INPUT), instances, specs)]
+        if instances.flat:
+            raise ValueError(f"instances[0]: expected {len(specs)} values, or an object with {_format_names(specs)}")
+        instances = json_codec.parse(instances.text)
     if not isinstance(instances, list) or not instances:
         raise ValueError("instances: expected a non-empty list")
     if isinstance(instances[0], dict):
@@ -169,7 +202,12 @@ def _parse_columns(inputs: Any, specs: dict[str, DeclaredInput]) -> list[V1Input
 def _build_input(where: str, name: str, values: Any, specs: dict[str, DeclaredInput]) -> V1Input:
     spec = specs.get(name)
     try:
-        datatype, shape, found = plain_elements.flatten(spec.datatype if spec else None, values)
+        wanted = spec.datatype if spec else None
+        found: Any
+        if isinstance(values, LongList):
+            datatype, shape, found = values.read(wanted)
+        else:
+            datatype, shape, found = plain_elements.flatten(wanted, values)
     except ValueError as error:
         raise ValueError(f"{where}: input '{name}': {error}") from None
     if spec is not None and len(shape) == 1 and list(spec.shape) == [-1, 1]:

@@ -15,6 +15,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from mizzen.protocol import json_keys
+
 MAX_ELEMENTS = 2**31
 MAX_ID = 256
 MAX_TENSORS = 1024
@@ -49,11 +51,13 @@ Outputs = Annotated[list[RequestedOutput], msgspec.Meta(max_length=MAX_TENSORS)]
 
 
 class InputFields(Protocol):
-    """The fields of an input that `check` uses."""
+    """The fields of an input that the checks use."""
 
     name: str
     shape: list[int]
+    datatype: Any
     data: Any
+    parameters: dict[str, Any] | None
 
 
 Entry = tuple[str, str, list[int], int, memoryview]
@@ -69,6 +73,17 @@ class InferRequest(msgspec.Struct, gc=False):
     outputs: Outputs | None = None
 
 
+class RequestFields(Protocol):
+    """The fields of a request that `check_keys` uses."""
+
+    id: str | None
+    parameters: dict[str, Any] | None
+    outputs: list[RequestedOutput] | None
+
+    @property
+    def inputs(self) -> Sequence[InputFields]: ...
+
+
 def decode(body: bytes) -> InferRequest:
     """Raises ValueError, with a text for the caller, if this is not a valid request."""
     try:
@@ -79,6 +94,8 @@ def decode(body: bytes) -> InferRequest:
     for tensor in inputs:
         if memoryview(tensor.data)[0] != _BRACKET or prod(tensor.shape) > MAX_ELEMENTS:
             raise ValueError(_first_fault(inputs))
+    if body.count(b":") != 1 + 4 * len(inputs):  # more keys than required, or colons in text
+        check_keys(body, request)
     if len(inputs) > 1 or request.outputs:
         check(inputs, request.outputs)
     return request
@@ -90,6 +107,33 @@ def decode_with(decode: Callable[[bytes], Request], body: bytes) -> Request:
         return decode(body)
     except (ValueError, RecursionError) as error:
         raise _caller_error(error, body) from error
+
+
+def check_keys(text: bytes, request: RequestFields) -> None:
+    """Raises ValueError if a key is repeated."""
+    parameters, outputs = request.parameters, request.outputs
+    keys = 1 if request.id is None else 2
+    if parameters is not None:
+        keys += 1 + len(parameters)
+    if outputs is not None:
+        keys += 1 + sum([1 if one.parameters is None else 2 + len(one.parameters) for one in outputs])
+    inputs = request.inputs
+    for tensor in inputs:
+        keys += 3 if tensor.data is _UNSET else 4
+        if tensor.parameters is not None:
+            keys += 1 + len(tensor.parameters)
+    colons = text.count(b":")
+    if colons != keys and colons - _colons_in_strings(text, request) != keys:
+        json_keys.search(text)
+
+
+def _colons_in_strings(text: bytes, request: RequestFields) -> int:
+    """Count colons in the data and the id of a request, or fewer."""
+    found = 0 if request.id is None or b"\\" in text else request.id.count(":")
+    for tensor in request.inputs:
+        if tensor.datatype == "BYTES" and tensor.data is not msgspec.UNSET:
+            found += bytes(tensor.data).count(b":")
+    return found
 
 
 def check(inputs: Sequence[InputFields], outputs: list[RequestedOutput] | None) -> None:
@@ -142,12 +186,11 @@ def header_text(text: str) -> bytes:
 to_json = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(InferRequest).decode
 _BRACKET = ord("[")
+_UNSET = msgspec.UNSET
 _PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
 
 _PLACED = re.compile(r"^(?P<what>.*) - at `\$\.?(?P<where>[^`]*)`$", re.DOTALL)
 _MISSING = re.compile(r"^Object missing required field `(?P<field>\w+)`$")
-_TOO_MANY = "Expected `array` of at most length"
-"""Raised by `json_precheck` for inputs: only they are such an array, and the error has no location."""
 _EXPECTED = {
     "inputs": f"expected a list of 1 to {MAX_TENSORS} tensors",
     "inputs[]": "expected an object",
@@ -177,8 +220,6 @@ def _explain(message: str) -> str:
     if missing := _MISSING.match(what):
         field = missing["field"]
         return f"{where}.{field}: is missing" if where else f"{field}: is missing"
-    if what.startswith(_TOO_MANY):
-        return f"inputs: {_EXPECTED['inputs']}"
     if not where:
         return "the body: expected an object"
     field = re.sub(r"\[\d+\]$", "[]", where.rpartition(".")[2])

@@ -13,6 +13,7 @@ A stop is not an end: the same attempt continues when its runner is started agai
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -23,18 +24,20 @@ from typing import Any, Literal, NoReturn
 
 from mizzen.blobs.disk_room import Room, free_bytes
 from mizzen.blobs.open_from_env import blobs_of
-from mizzen.confinement import machine
+from mizzen.confinement import machine, pid_namespace
+from mizzen.confinement.output_pipe import OutputPipe
 from mizzen.confinement.spec import Confinement
 from mizzen.runner import oom as runner_oom
 from mizzen.runner.checkpoints.log_marks import CommandLog
 from mizzen.runner.checkpoints.publish import Publisher
 from mizzen.runner.checkpoints.rename_watch import RenameWatch
 from mizzen.runner.checkpoints.uploader import Uploader
-from mizzen.runner.command import NOT_FOUND, CannotStart, CommandProcess
+from mizzen.runner.command import NOT_FOUND, CannotStart, CommandBounds, CommandProcess
 from mizzen.runner.disk_guard import discard_halves, is_short
 from mizzen.runner.environment import Folders, command_environment
 from mizzen.runner.failures import NO_ROOM, Failed, describe, is_full
 from mizzen.runner.inputs.fetch import FetchedInputs, InputFetcher
+from mizzen.runner.output import DEFAULT_BYTES, BoundedLog, CommandOutput
 from mizzen.runner.progress import ProgressReader
 from mizzen.runner.report import StatusReporter
 from mizzen.runner.wakeup import WakeupPipe
@@ -53,6 +56,8 @@ _LOGS_ONLY = 60.0
 _FULL_DISK = 30.0
 _WHEN_STOPPED = 25.0
 """The supervisor allows only a little more than this."""
+SALVAGED = ".rest"
+"""Ends the name of the file with what the supervisor saved of a pipe (`supervisor/processes/log_pipe.py`)."""
 _LITTLE = 1 << 20
 """Free bytes below which a disk counts as full."""
 
@@ -68,6 +73,7 @@ def main(environ: Mapping[str, str]) -> int:
         return _last_words(environ, f"the task is of attempt {task.attempt}, not attempt {environ['MIZZEN_ATTEMPT']}")
     if task.confinement is not None:
         machine.detect()  # by forking, which is best done before there are threads
+        pid_namespace.detect()
     data_dir = Path(environ["MIZZEN_DATA_DIR"])
     return Runner(task, JobPlace(data_dir, task.job_uid), environ).run()
 
@@ -128,6 +134,7 @@ class Runner:
         """Fetch and run. Raises _Stopped, Failed, OSError."""
         stopped = self._place.path_of_stopped(self._task.attempt)
         self._reporter.reserve()
+        self._save_rest_of_output()
         started = begun["started"] if begun is not None else None
         self._reporter.resume(started)
         if begun is not None and "end" in begun:
@@ -177,17 +184,18 @@ class Runner:
         oom = runner_oom.count_kills()
         records.write(self._place.path_of_begun(attempt), {"started": started})
         self._place.path_of_stopped(attempt).unlink(missing_ok=True)
+        output = self._open_output(log)
         try:
-            command = CommandProcess.start(
-                task.command, python, fetched.cwd, environment, log.handle, confinement=confinement
-            )
+            command = self._start_command(fetched.cwd, environment, output, confinement)
         except CannotStart as error:
+            output.finish()
             return End(NOT_FOUND, "CommandNotFound", str(error), ended=time.time())
         self._reporter.record_start(command.pid, started)
         try:
             code, cause = self._watch(command, log, renames, uploader)
         finally:
             command.kill()  # its leftover processes, and all of it after an error here
+            output.finish()
             uploader.on_rename(renames.take_names())
             log.note(time.time())
             self._progress.look()
@@ -198,10 +206,48 @@ class Runner:
         if cause == "disk":
             end = End(code, "NoRoom", NO_ROOM, retry=True, last_lines=log.last_lines())
         else:
-            end = self._explain(code, log, oom < runner_oom.count_kills())
+            killed = command.memory_kills > 0 or (code == KILLED and oom < runner_oom.count_kills())
+            end = self._explain(code, log, killed)
         if end.reason == "NoRoom":
             discard_halves(self._job.checkpoints)
         return self._record_end(replace(end, started=started, ended=ended))
+
+    def _start_command(
+        self, cwd: Path, environment: Mapping[str, str], output: CommandOutput, confinement: Confinement | None
+    ) -> CommandProcess:
+        """Raises CannotStart."""
+        python = self._environ.get("MIZZEN_PYTHON") or sys.executable
+        handle = output.open_to_write()
+        try:
+            return CommandProcess.start(
+                self._task.command, python, cwd, environment, handle,
+                confinement=confinement, bounds=CommandBounds.of(self._environ),
+            )  # fmt: skip
+        finally:
+            os.close(handle)
+
+    def _open_output(self, log: CommandLog) -> CommandOutput:
+        """By the pipe that the supervisor holds open, if there is one. Raises OSError."""
+        named = self._environ.get("MIZZEN_OUTPUT_PIPE")
+        own = self._place.log(self._task.attempt).with_suffix(".pipe")
+        pipe = OutputPipe(Path(named)) if named else OutputPipe.create(own)
+        return CommandOutput(pipe, BoundedLog(log.handle, self._most_output()))
+
+    def _most_output(self) -> int:
+        known = self._environ.get("MIZZEN_LOG_BYTES", "")
+        return int(known) if known.isdecimal() else DEFAULT_BYTES
+
+    def _save_rest_of_output(self) -> None:
+        """Append what a killed runner did not read: the supervisor saved it. Raises OSError."""
+        rest = Path(self._environ.get("MIZZEN_OUTPUT_PIPE", "") + SALVAGED)
+        if rest.is_file():
+            log = CommandLog(self._place, self._task.attempt)
+            kept = BoundedLog(log.handle, self._most_output())
+            kept.write(rest.read_bytes())
+            kept.finish()
+            log.note(time.time())
+            os.close(log.handle)
+            rest.unlink(missing_ok=True)
 
     def _watch(
         self, command: CommandProcess, log: CommandLog, renames: RenameWatch, uploader: Uploader
@@ -287,7 +333,7 @@ class Runner:
         if code == 0:
             return End(0)
         lines = log.last_lines()
-        if (code == KILLED and killed_for_memory) or runner_oom.is_reported(lines):
+        if killed_for_memory or runner_oom.is_reported(lines):
             return End(code, "OutOfMemory", runner_oom.TOO_LITTLE, last_lines=lines)
         if free_bytes(self._job.folder) < _LITTLE:
             return End(code, "NoRoom", NO_ROOM, retry=True, last_lines=lines)

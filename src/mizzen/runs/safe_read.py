@@ -21,6 +21,27 @@ def open_regular_file(path: Path) -> io.FileIO:
     return open(handle, "rb", buffering=0)
 
 
+def open_beneath(root: Path, path: str) -> io.FileIO:
+    """Open the file at a relative path below `root`, without following any link on the way: whoever writes there could
+    exchange a folder for a link at any time. NoFile, or OSError."""
+    *folders, name = path.split("/")
+    if ".." in folders:
+        raise NoFile(f"{path} leads out of {root}")
+    at = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for folder in folders:
+            flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+            at, above = os.open(folder, flags, dir_fd=at), at
+            os.close(above)
+        handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=at)
+    finally:
+        os.close(at)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise NoFile(f"{path} in {root} is not a regular file")
+    return open(handle, "rb", buffering=0)
+
+
 def read_small(path: Path, most: int) -> tuple[bytes, float]:
     """Return the content, and when it was written. Raises OSError; ValueError if there are more than `most` bytes."""
     with open_regular_file(path) as file:

@@ -60,7 +60,8 @@ def answer(
     clock: Callable[[], float] = time.monotonic,
     running: Running | None = None,
 ) -> Answers:
-    """Answer every request in the bodies of some INFER frames. Never raises because of a request or the model.
+    """Answer every request in the bodies of some INFER frames. Never raises because of a request or the model, except
+    OutOfMemory, after which the process must end.
 
     `callers` are those of the requests; `running` records each call of the model.
     """
@@ -137,6 +138,9 @@ class _Batch:
                 together = found.setdefault(form, [])
             except (TypeError, ValueError) as error:
                 self.results[place] = _bad_input(str(error))
+                continue
+            except MemoryError as error:
+                self.results[place] = _too_large(error, place)
                 continue
             self._rows[place] = rows
             together.append(place)
@@ -217,6 +221,9 @@ class _Batch:
         except (ValueError, _Unknown) as error:
             self.results[place] = _bad_input(str(error))
             return
+        except MemoryError as error:  # of ours: those of the model are _Raised
+            self.results[place] = _too_large(error, place)
+            return
         except _Raised as raised:
             cause = raised.__cause__
             if isinstance(cause, BadInput):
@@ -232,7 +239,10 @@ class _Batch:
             self.results[place] = _failure(describe_error(cause) if cause else "")
             return
         fault = _find_rows_fault(given, self._rows[place]) if self._model.batch else None
-        self.results[place] = _failure(fault) if fault else _encode(given, wish.style)
+        try:
+            self.results[place] = _failure(fault) if fault else _encode(given, wish.style)
+        except MemoryError as error:
+            self.results[place] = _too_large(error, place)
 
     def _set(self, places: list[int], results: list[Result]) -> None:
         for place, result in zip(places, results, strict=True):
@@ -249,7 +259,7 @@ class _Batch:
             given = self._model.call(arrays, wanted)
         except BaseException as error:  # the user's code may raise anything; it must not end the process
             if memory.is_memory_limit(error, os.environ):
-                memory.end(error, os.environ)
+                raise memory.OutOfMemory(places) from error
             raise _Raised from error
         finally:
             self._running.since = None
@@ -303,6 +313,13 @@ def _find_rows_fault(given: Mapping[str, Array], rows: int) -> str | None:
             shape = list(array.shape)
             return f"the model must return one row per input row: output '{name}' has shape {shape} for {rows} rows"
     return None
+
+
+def _too_large(error: MemoryError, place: int) -> Result:
+    """Return the result of a request that needs more memory than there is. Raises OutOfMemory under a limit."""
+    if memory.is_memory_limit(error, os.environ):
+        raise memory.OutOfMemory([place]) from error
+    return _failure(describe_error(error))
 
 
 def _bad_input(message: str) -> Result:

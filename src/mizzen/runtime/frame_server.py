@@ -24,6 +24,7 @@ from mizzen.runtime import batching, feedback
 from mizzen.runtime.caller_context import Callers
 from mizzen.runtime.frameworks import registry
 from mizzen.runtime.frameworks.model import LoadedModel
+from mizzen.runtime.limits import memory
 from mizzen.runtime.limits.watchdog import Watchdog
 from mizzen.runtime.reload import Reload, Reloader
 from mizzen.runtime.sockets import PeerConnection, Terminated, UnixListener
@@ -225,7 +226,12 @@ class FrameServer:
     def _reply(self, work: list[_Work]) -> None:
         merged = [request for one in work for request in one.requests] if len(work) > 1 else work[0].requests
         callers = Callers([(len(one.requests), one.trailer) for one in work])
-        results, service_us, before_us, after_us = self._answer(work[0].connection.model, merged, callers)
+        try:
+            results, service_us, before_us, after_us = self._answer(work[0].connection.model, merged, callers)
+        except memory.OutOfMemory as error:
+            self._announce_end(work, error.places)
+            memory.end(error.__cause__ or error, os.environ)
+            raise
         times = before_us, after_us, len(merged)
         at = 0
         for one in work:
@@ -236,6 +242,19 @@ class FrameServer:
                     one.connection, _encode_reply(one.id, service_us, results[at:end], one.connection.version, timed)
                 )
             at = end
+
+    def _announce_end(self, work: list[_Work], places: Sequence[int]) -> None:
+        """Say which request must not be sent again, if it was alone. Of several, each gets a second try, alone."""
+        if len(places) != 1:
+            return
+        place = places[0]
+        for one in work:
+            if 0 <= place < len(one.requests) and "memory" in one.trailer and one.connection in self._connections:
+                body = msgpack.pack(place)
+                self._send(
+                    one.connection, framing.encode(framing.OUT_OF_MEMORY, one.id, body, version=one.connection.version)
+                )
+            place -= len(one.requests)
 
     def _begin_reload(self, connection: PeerConnection, frame: framing.ReceivedFrame) -> bool:
         """If the frame is a RELOAD, start it and return True."""

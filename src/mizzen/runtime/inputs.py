@@ -41,7 +41,11 @@ def of_v1(body: Any, declared: Sequence[v1.DeclaredInput]) -> list[Any]:
     read = []
     for name, datatype, shape, elements in parsed:
         try:
-            array = tensors.from_elements(datatype, shape, elements)
+            array = (
+                elements.reshape(tuple(shape))
+                if isinstance(elements, np.ndarray)
+                else tensors.from_elements(datatype, shape, elements)
+            )
         except ValueError as error:
             raise ValueError(f"input '{name}': {error}") from None
         read.append([name, datatype, shape, ARRAY, array])

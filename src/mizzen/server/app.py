@@ -1,8 +1,8 @@
 """The control API as one ASGI application: the routes, and the middleware that every request passes through.
 
 From the outside in: errors in one shape; the audit; Host and Origin checks; refusal while stopping; deletions on a full
-disk; the barrier until gateways know of changed rights; authentication; no response without an access decision. A
-write is acknowledged after the store has returned, and the store returns when the write is on disk.
+disk; the barrier until gateways know of changed rights; authentication; the turn of the actor; no response without an
+access decision. A write is acknowledged after the store has returned, and the store returns when the write is on disk.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ from mizzen.server.admin.metrics import PlaneStats
 from mizzen.server.auth import audit as audit_routes
 from mizzen.server.auth.access_barrier import AccessBarrier, WaitPublished, no_gateways
 from mizzen.server.auth.audit import AuditMiddleware
-from mizzen.server.auth.authentication import Authenticator
+from mizzen.server.auth.authentication import ADMIN, Authenticator
 from mizzen.server.auth.authorization import AuthenticationMiddleware, FailClosedMiddleware
 from mizzen.server.auth.oidc import OidcAuthenticator
 from mizzen.server.auth.origin_check import OriginMiddleware
 from mizzen.server.auth.tokens import AdminToken
+from mizzen.server.flow_control.limits import FlowControl, FlowLimits
+from mizzen.server.flow_control.middleware import FlowControlMiddleware
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.disk_pressure import AllowDeletesWhenFull
 from mizzen.server.http.errors import ErrorBoundary, answer_http_exception, answer_mizzen_error
@@ -59,19 +61,21 @@ def create_app(
     oidc: OidcAuthenticator | None = None,
     wait_published: WaitPublished = no_gateways,
     internals: PlaneStats | None = None,
+    flow_limits: FlowLimits | None = None,
 ) -> Starlette:
     """`loopback`: only this machine can reach the API. If it is False, callers without a token get nothing, even if
     `context.anonymous` is True. `oidc`: authenticates JWTs of one issuer; without it, none is accepted.
     `wait_published`: waits until gateways can know of changed access rights. `internals`: the sources of the plane's
-    own metrics."""
+    own metrics. `flow_limits`: what one actor may have in flight."""
     context = replace(context, anonymous=loopback and context.anonymous)
     sessions = MonitorSessions(context.now)
+    flow_control = FlowControl(flow_limits or FlowLimits(), exempt=ADMIN)
     authenticator = Authenticator(AdminToken(admin_token), context.identities, oidc, context.now)
     app = Starlette(
         routes=[
             *_routes(),
             *monitor_routes.routes(authenticator, sessions, context.data_dir),
-            *metrics.routes(internals or PlaneStats()),
+            *metrics.routes(internals or PlaneStats(), flow_control),
         ],
         middleware=[
             Middleware(ErrorBoundary),
@@ -81,6 +85,7 @@ def create_app(
             Middleware(AllowDeletesWhenFull),
             Middleware(AccessBarrier, wait_published=wait_published),
             Middleware(AuthenticationMiddleware, authenticator, context.bindings, sessions.identify),
+            Middleware(FlowControlMiddleware, control=flow_control),
             Middleware(FailClosedMiddleware, context=context),
         ],
         exception_handlers={MizzenError: answer_error, HTTPException: answer_http_exception},
@@ -88,6 +93,7 @@ def create_app(
     # A redirect would be a response without an access decision.
     app.router.redirect_slashes = False
     app.state.context = context
+    app.state.flow_control = flow_control
     app.state.write_hooks = WRITE_HOOKS
     return app
 
@@ -131,6 +137,7 @@ def begin_stop(app: Starlette) -> None:
     Call it in the app's event loop.
     """
     app.state.context.stopping.set()
+    app.state.flow_control.stop()
 
 
 class RefuseWhileStopping(HttpMiddleware):

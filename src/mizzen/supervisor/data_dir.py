@@ -131,6 +131,11 @@ class Home:
         return self.run / "w"
 
     @property
+    def pipes(self) -> Path:
+        """The pipes that take the output of processes, by key."""
+        return self.run / "pipes"
+
+    @property
     def logs(self) -> Path:
         return self.data_dir / "logs"
 
@@ -151,7 +156,7 @@ class Home:
         self.check()
         if self.run != link and not link.is_symlink():
             link.symlink_to(self.run)
-        for folder in (self.processes, self.sockets, self.logs):
+        for folder in (self.processes, self.sockets, self.pipes, self.logs):
             folder.mkdir(mode=0o700, exist_ok=True)
 
 

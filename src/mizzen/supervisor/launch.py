@@ -24,6 +24,8 @@ REVIVAL = 5.0
 """Seconds allowed for reviving a killed supervisor."""
 
 _TIMEOUT = 30.0
+_SETTLING = 30.0
+"""Seconds within which a supervisor without a tether has got one, or exits."""
 
 
 class Reason(StrEnum):
@@ -99,7 +101,10 @@ def alive_or_revived(home: Home) -> dict[str, Any] | None:
 
 def wait_until_settled(home: Home) -> dict[str, Any] | None:
     """Like `alive_or_revived`, but also waits while the supervisor awaits a tether: it gets one, or it exits."""
+    end = time.monotonic() + _SETTLING
     while (info := alive_or_revived(home)) is not None and info.get("tether") == "awaited":
+        if time.monotonic() > end:  # it is stopped, or it hangs
+            break
         time.sleep(0.05)
     return info
 

@@ -93,7 +93,13 @@ class ProcessSpec:
     """It works on its own and has no callers that wait for responses. When everything stops, it gets TERM at once,
     regardless of its rank. A stop with "leave" keeps such processes running for the next supervisor to adopt."""
     memory: int | None = None
-    """Maximum bytes of data; larger allocations fail."""
+    """Maximum bytes of data, above which allocations fail. Where the machine can, also of all its descendants together:
+    above that the kernel ends it."""
+    pids: int | None = None
+    """Maximum processes and threads, of all its descendants together, where the machine can limit them."""
+    cpu: float | None = None
+    """Maximum CPUs that it uses, all its descendants together, where the machine can limit them. This and `pids` are
+    not part of the fingerprint: a new value applies at once."""
     varying: Mapping[str, str] = field(default_factory=dict)
     """Variables whose values depend on the time of the start, added before `env`. They are not part of the fingerprint:
     a new value applies from the next start on."""
@@ -112,7 +118,7 @@ class ProcessSpec:
 
     @property
     def fingerprint(self) -> str:
-        lasting = {name: value for name, value in self.to_json().items() if name != "varying"}
+        lasting = {name: value for name, value in self.to_json().items() if name not in ("varying", "pids", "cpu")}
         return hashlib.sha256(json.dumps(lasting, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
@@ -120,7 +126,7 @@ class ProcessSpec:
         written = asdict(self) | {"grace": float(self.grace)}
         del written["secrets"]
         written["confinement"] = self.confinement.to_json() if self.confinement is not None else None
-        for name in ("secret_names", "memory", "varying", "lasting", "confinement"):
+        for name in ("secret_names", "memory", "pids", "cpu", "varying", "lasting", "confinement"):
             if not written[name]:  # a process without any keeps the fingerprint it was started with
                 del written[name]
         return written
@@ -149,6 +155,10 @@ class ProcessSpec:
         memory = data.get("memory")
         if memory is not None and (not isinstance(memory, int) or memory < 1):
             raise ValueError(f"memory must be a number of bytes, not {memory!r}")
+        for name, kind in (("pids", int), ("cpu", int | float)):
+            limit = data.get(name)
+            if limit is not None and (not isinstance(limit, kind) or limit <= 0):
+                raise ValueError(f"{name} must be a number above 0, not {limit!r}")
         listed = {
             "argv": tuple(data["argv"]),
             "permanent_exit": tuple(data.get("permanent_exit", (EXIT_PERMANENT,))),
@@ -172,6 +182,8 @@ class ProcessView:
     """128 + s if signal s ended it; None if unknown, as for an adopted process."""
     exit_time: float | None = None
     message: str = ""
+    reason: str = ""
+    """`OutOfMemory` if the kernel ended it, or one of its descendants, for memory; else empty."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -9,17 +9,20 @@ import secrets
 import signal
 import socket
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from mizzen.confinement import process_tree
 from mizzen.supervisor import listeners
 from mizzen.supervisor.connection import ClientConnection
 from mizzen.supervisor.data_dir import Home, load_or_create_key, write_json
 from mizzen.supervisor.processes import procfs, survivors
+from mizzen.supervisor.processes.containment import Containment
 from mizzen.supervisor.processes.exits import Exits
 from mizzen.supervisor.processes.log_rotation import expire, is_too_long, rotate
 from mizzen.supervisor.processes.process import Process, SupervisorContext
+from mizzen.supervisor.processes.spawn import SpawnContext
 from mizzen.supervisor.protocol import MAX_LINE, Boot, ProcessSpec, State
 
 MAX_STRANGERS = 64
@@ -28,6 +31,7 @@ MAX_STRANGERS = 64
 _LAST_CHANCE = 0.2
 """Seconds that a rank has to exit if earlier ranks used up the time."""
 
+_KILL_WAIT = 2.0
 _CHECK_LOGS = 5.0
 _EXPIRE_LOGS = 3600.0
 
@@ -53,10 +57,15 @@ class Supervisor:
         self._stop: asyncio.Task[list[str]] | None = None
         self._leaving = False
         self._stop_begun = asyncio.Event()
+        self._containment = Containment.detect(home)
         self._context = SupervisorContext(
-            home=home,
-            environment=dict(os.environ),
-            listeners={name: listening.fileno() for name, listening in sockets.items()},
+            spawning=SpawnContext(
+                home=home,
+                environment=dict(os.environ),
+                listeners={name: listening.fileno() for name, listening in sockets.items()},
+                containment=self._containment,
+                logs=boot.logs,
+            ),
             exits=self._exits,
             loop=loop,
             changed=self._on_change,
@@ -67,7 +76,7 @@ class Supervisor:
     async def run(self, ready: Callable[[], None]) -> None:
         """Runs until stopped; calls `ready` when it accepts connections."""
         loop = asyncio.get_running_loop()
-        procfs.become_subreaper()
+        process_tree.become_subreaper()
         loop.add_signal_handler(signal.SIGCHLD, self._exits.reap)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_signal)
@@ -203,6 +212,7 @@ class Supervisor:
         await self._wait_until_gone(self._ending(), max(deadline - time.monotonic(), 0) + _LAST_CHANCE)
         left_alone = [process for process in self.processes.values() if process not in self._ending()]
         survivors.end_at_once(self._home, {(process.spec.key, process.run) for process in left_alone})
+        self._end_orphans({process.view.pid for process in left_alone})
         keys = [process.spec.key for process in left_alone]
         survivors.clear(self._home, keys)
         return keys
@@ -244,20 +254,34 @@ class Supervisor:
             if alive is not None:
                 families.add((key, record.run))
                 process.adopt(*alive)
+            else:
+                process.save_output()
             if record.view.state is State.STOPPING:
                 self.remove(key)
             elif alive is None and (record.boot or record.view.state is not State.FAILED):
                 waiting.append((process, record.view.pid is not None))
         self._drop_records()
         self._end_strays(families)
+        self._containment.clean_up(families, time.time())
         return waiting
+
+    def _end_orphans(self, spared: Container[int | None]) -> None:
+        """Kills what is left below this process where neither groups nor namespaces hold descendants together."""
+
+        def orphans() -> list[int]:
+            below = process_tree.find_descendants(os.getpid())
+            kept = [process_tree.find_descendants(pid) | {pid} for pid in below if pid in spared]
+            return [pid for pid in below.difference(*kept) if procfs.start_of(pid) is not None]
+
+        if not self._containment.hierarchies.kill:
+            process_tree.kill_until_gone(orphans, _KILL_WAIT)
 
     def _drop_records(self) -> None:
         for path in self._home.processes.iterdir():
             if path.stem not in self.processes:
                 path.unlink()
 
-    def _end_strays(self, families: Container[tuple[str, str]]) -> None:
+    def _end_strays(self, families: Collection[tuple[str, str]]) -> None:
         """Ends processes without a record, duplicates, and leftover children of dead processes.
 
         Blocks the loop on purpose until they are gone: nothing may start meanwhile, because two processes of one key
@@ -268,7 +292,7 @@ class Supervisor:
             found = survivors.find(self._home)
             return [survivor for survivor in found if (survivor.key, survivor.run) not in families]
 
-        for stray in survivors.end(strays, self._boot.stop_timeout):
+        for stray in survivors.end(strays, self._boot.stop_timeout, self._home, families):
             log.warning("ended a stray process of %s: pid %s", stray.key, stray.pid)
 
     def _on_change(self, process: Process) -> None:
@@ -306,7 +330,8 @@ class Supervisor:
         retention, expired = self._boot.logs, 0.0
         while True:
             paths = {Path(process.spec.log) for process in self.processes.values()} | {self._home.supervisor_log}
-            for path in sorted(paths):
+            piped = {Path(process.spec.log) for process in self.processes.values() if process.piped}
+            for path in sorted(paths - piped):
                 try:
                     if is_too_long(path, retention.bytes):
                         await asyncio.to_thread(rotate, path, retention.files)

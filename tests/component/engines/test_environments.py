@@ -282,7 +282,7 @@ def test_a_builder_that_is_killed_leaves_nothing_that_is_used(plane: Supervised,
             gate.touch()
             clock.ahead += 11
             assert isinstance(await settled(environments, "a", wanting("thing")), BuiltEnvironment)
-            assert not builders(plane)
+            await asyncio.to_thread(until, lambda: not builders(plane))
 
     asyncio.run(body())
 
@@ -298,7 +298,7 @@ def test_a_build_that_takes_too_long_is_ended(plane: Supervised, tmp_path: Path)
             found = await settled(environments, "a", wanting("thing"))
             assert isinstance(found, Obstacle)
             assert "its build took longer than 30 minutes" in found.message
-            assert not builders(plane)
+            await asyncio.to_thread(until, lambda: not builders(plane))
             assert not place_of(plane, wanting("thing")).folder.exists()
             gate.touch()
             clock.ahead += 11

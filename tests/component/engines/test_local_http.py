@@ -22,13 +22,14 @@ from mizzen.kinds.workload import WorkloadStatus
 from mizzen.supervisor.launch import launch
 from tests.contract.answers import ANSWERS, BY_VARIABLE, answering
 from tests.contract.engines import collect, observed, ready, reported, states, until
-from tests.support.supervised import Supervised, supervised
+from tests.support.supervised import Supervised, may_write_notes, supervised
 
 AT_ONCE = ProbeIntervals(grace=0.0)
 
 
 def local(plane: Supervised, **given: object) -> LocalEngine:
-    return LocalEngine(plane.home, FileBlobs(plane.home.data_dir / "blobs"), python=sys.executable, **given)  # type: ignore[arg-type]
+    confining, blobs = may_write_notes(), FileBlobs(plane.home.data_dir / "blobs")
+    return LocalEngine(plane.home, blobs, python=sys.executable, confining=confining, **given)  # type: ignore[arg-type]
 
 
 def run(tmp_path: Path, body: Callable[[Supervised, LocalEngine], Awaitable[None]], **given: object) -> None:

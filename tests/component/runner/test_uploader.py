@@ -20,7 +20,8 @@ MB = 1 << 20
 def test_a_large_log_is_there_to_the_last_line_and_in_segments(attempts: Attempts) -> None:
     line = "0123456789 the quick brown fox jumps over the lazy dog"
     count = 64 * MB // (len(line) + 1)
-    attempts.run(f"import sys\nfor i in range({count}): sys.stdout.write('{line}\\n')\nprint('the end')")
+    script = f"import sys\nfor i in range({count}): sys.stdout.write('{line}\\n')\nprint('the end')"
+    attempts.run(script, environ={"MIZZEN_LOG_BYTES": str(128 * MB)})
     kept = log_segments.read(attempts.blobs.documents, log_segments.name_of(attempts.job.uid, "worker-0", 0))
     assert kept is not None
     assert len(kept.segments) > 3

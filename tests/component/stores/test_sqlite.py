@@ -215,7 +215,7 @@ def test_a_file_belongs_to_one_store_at_a_time(tmp_path: Path, monkeypatch: pyte
 def test_a_store_that_cannot_be_opened_is_left_unlocked(tmp_path: Path) -> None:
     async def body() -> None:
         (tmp_path / "mizzen.db").write_text("this is not a database, " * 100)
-        with pytest.raises(Unavailable):
+        with pytest.raises(Conflict, match="not a database"):
             await open_store(tmp_path)
         (tmp_path / "mizzen.db").unlink()
         await (await open_store(tmp_path)).close()
@@ -277,7 +277,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "mizzen.db").write_text("this is not a database, " * 100)
-    asyncio.run(refused(tmp_path / "text", Unavailable))
+    asyncio.run(refused(tmp_path / "text", Conflict))
 
     (tmp_path / "other").mkdir()
     connection = sqlite3.connect(tmp_path / "other" / "mizzen.db")

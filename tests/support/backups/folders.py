@@ -34,11 +34,11 @@ def data_dir(folder: Path, *files: bytes) -> Path:
     """One version for each of these files, settings, keys, and much that belongs to no backup."""
     folder.mkdir(mode=0o700, parents=True)
     blobs = FileBlobs(folder / "blobs")
-    digests = [blobs.put_bytes(data).digest for data in files]
-    blobs.put_bytes(b"that nobody names")
 
     async def fill() -> None:
         store = await open_sqlite(folder)
+        digests = [blobs.put_bytes(data).digest for data in files]
+        blobs.put_bytes(b"that nobody names")
         for number, digest in enumerate(digests):
             await store.create(version(f"v{number}", [digest]), "ann")
         await store.close()

@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.blobs.file_store import FileBlobs
+from mizzen.confinement.output_pipe import OutputPipe
 from mizzen.runs import logs, records
 from mizzen.runs.checkpoints import Checkpoint, CheckpointStore
 from mizzen.runs.paths import JobPlace, ReplicaPlace
 from mizzen.runs.records import Exit, File, Task
+from mizzen.supervisor.processes.log_pipe import SALVAGED, HeldPipe
+from mizzen.supervisor.processes.log_rotation import LogRetention
 from tests.support.planes import wait_until
 
 LIMIT = 60.0
@@ -36,6 +39,8 @@ class Attempts:
             cluster={"worker": ("127.0.0.1:2222",)}, grace=5.0, keep_seconds=20.0,
         )  # fmt: skip
         self._runners: list[subprocess.Popen[bytes]] = []
+        self._pipes: dict[int, HeldPipe] = {}
+        """By the pid of the runner."""
 
     def code(self, script: str, **others: str) -> tuple[File, ...]:
         """`train.py`, and other files, as those of a version."""
@@ -52,6 +57,9 @@ class Attempts:
         records.write(self.place().task, self.task.to_json())
         work = self.data_dir / "work" / self.task.replica
         work.mkdir(parents=True, exist_ok=True)
+        pipes = self.data_dir / "pipes"
+        pipes.mkdir(exist_ok=True)
+        pipe = OutputPipe.create(pipes / self.task.replica)
         runner = subprocess.Popen(
             [sys.executable, "-P", "-m", "mizzen.runner"],
             cwd=work,
@@ -60,17 +68,19 @@ class Attempts:
                 "MIZZEN_TASK": str(self.place().task),
                 "MIZZEN_ATTEMPT": str(self.task.attempt),
                 "MIZZEN_DATA_DIR": str(self.data_dir),
+                "MIZZEN_OUTPUT_PIPE": str(pipe.path),
                 "MIZZEN_TERMINATION_LOG": str(self.data_dir / "last-words"),
                 **(environ or {}),
             },
             start_new_session=True,
         )
         self._runners.append(runner)
+        self._pipes[runner.pid] = HeldPipe(pipe, pipes / f"{self.task.replica}{SALVAGED}", LogRetention())
         return runner
 
-    def run(self, script: str | None = None, **changes: Any) -> Exit:
+    def run(self, script: str | None = None, *, environ: dict[str, str] | None = None, **changes: Any) -> Exit:
         """To its end; it ended by itself, with the code of its record."""
-        runner = self.start(script, **changes)
+        runner = self.start(script, environ=environ, **changes)
         code = runner.wait(LIMIT)
         exit_ = self.exit()
         assert exit_ is not None
@@ -112,6 +122,7 @@ class Attempts:
         """kill -9 of the runner, then of all that is left of its session."""
         runner.kill()
         runner.wait()
+        self._pipes.pop(runner.pid).close()
         kill_session(runner.pid)
 
     def close(self) -> None:
@@ -120,6 +131,8 @@ class Attempts:
                 runner.kill()
             runner.wait()
             kill_session(runner.pid)
+        for pipe in self._pipes.values():
+            pipe.pipe.close()
 
 
 def kill_session(session: int) -> None:

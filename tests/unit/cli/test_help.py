@@ -21,6 +21,7 @@ def test_the_commands_of_the_public_surface_are_there() -> None:
         "up", "down", "status", "deploy", "serve", "scale", "undeploy", "promote", "predict", "get", "delete", "logs",
         "history", "apply", "lint", "diff", "explain", "describe", "rollback", "permit", "limit", "whoami", "audit",
         "completion", "import", "environments", "kubeconfig", "top", "backup", "restore", "plugins", "feedback",
+        "doctor",
         "service install", "service uninstall", "service status", "graph show", "graph explain", "graph state",
         "model create", "model list", "model describe", "model delete", "version add", "version list",
         "version describe", "version trust", "version delete", "alias set", "alias list", "alias delete", "user add",

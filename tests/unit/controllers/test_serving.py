@@ -550,12 +550,11 @@ def test_a_workload_says_which_model_it_serves() -> None:
 
 
 def test_what_is_not_to_be_had_here_is_said_and_the_rest_served() -> None:
-    resource = inference_model("im", servingPort=8501, resources={"cpu": "2"})
+    resource = inference_model("im", servingPort=8501)
     accepted = status_of(decide(resource, version("1"))).condition("Accepted")
     assert accepted is not None
     assert (accepted.status, accepted.reason) == ("True", "AcceptedWithWarnings")
     assert "spec.servingPort: ignored: this engine opens no dedicated port" in accepted.message
-    assert "spec.resources.cpu: not enforced here" in accepted.message
 
 
 def test_a_machine_that_is_a_node_takes_what_asks_for_it() -> None:

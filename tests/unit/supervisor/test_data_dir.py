@@ -19,7 +19,7 @@ def test_a_short_path_keeps_its_run_folder_inside(tmp_path: Path, monkeypatch: p
     assert Path("d").stat().st_mode & 0o777 == 0o700
     assert Path("d/run").stat().st_mode & 0o777 == 0o700
     assert not Path("d/run").is_symlink()
-    assert {path.name for path in Path("d/run").iterdir()} == {"processes", "w"}
+    assert {path.name for path in Path("d/run").iterdir()} == {"pipes", "processes", "w"}
 
 
 def test_the_link_decides_whatever_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,13 @@ import typer
 
 from mizzen import errors
 from mizzen.cli import output
+from mizzen.cli.host.progress_bar import ProgressBar
 from mizzen.cli.interrupts import Interrupts, report_interrupt
 from mizzen.cli.output import Printer
 from mizzen.cli.parameters import argument, option
 from mizzen.cli.session import PlaneSession
 
 if TYPE_CHECKING:
-    import rich.progress
-
     from mizzen.backups.create import BackupRequest, BackupResult
     from mizzen.backups.manifest import Manifest
 
@@ -64,7 +63,7 @@ def backup(
     if keep is not None and not folder:
         raise typer.BadParameter("--keep needs a folder of backups: end its name with /")
     wanted = _backup_request(session.data_dir, keys=not without_keys)
-    with _handle_interrupts("no backup was written"), _ProgressBar() as progress:
+    with _handle_interrupts("no backup was written"), ProgressBar() as progress:
         place: Path | None = Path(target)
         if target == "-":
             place, made = None, create.to_stream(wanted, _stdout(), progress)
@@ -98,7 +97,7 @@ def restore(
 
     file = backups_folder.find_newest(source) if source.is_dir() else source
     folder = locate.data_dir_of(session.data_dir).absolute()
-    with _handle_interrupts("nothing was restored"), _ProgressBar() as progress:
+    with _handle_interrupts("nothing was restored"), ProgressBar() as progress:
         manifest = backups_restore.verify(file, progress) if check else backups_restore.restore(file, folder, progress)
     _warn_absent(manifest.absent)
     if not check and not manifest.keys:
@@ -199,34 +198,3 @@ def _handle_interrupts(left: str) -> Iterator[None]:
     """TERM and HUP interrupt the block like Ctrl-C, and leave nothing half done."""
     with Interrupts(), report_interrupt(lambda: left):
         yield
-
-
-class _ProgressBar:
-    """Progress bar on a terminal; silent elsewhere."""
-
-    def __init__(self) -> None:
-        self._bar: rich.progress.Progress | None = None
-
-    def __enter__(self) -> _ProgressBar:
-        if sys.stderr is not None and sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def step(self, what: str, total: int) -> None:
-        if self._bar is not None:
-            for task in self._bar.task_ids:
-                self._bar.remove_task(task)
-            self._bar.add_task(what, total=total)
-
-    def more(self, done: int) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._bar.task_ids[0], done)

@@ -48,6 +48,8 @@ class UnitFile:
                 "RestartSec=2",
                 "# The plane restarts a model that runs out of memory; the others keep running.",
                 "OOMPolicy=continue",
+                "# Each model gets a cgroup below that of the service, with limits of its own.",
+                "Delegate=yes",
                 "# Each connection and each replica is a file.",
                 "LimitNOFILE=65536",
                 "UMask=0077",

@@ -24,6 +24,7 @@ from mizzen.sdk.connection import locate, stop
 from mizzen.sdk.connection.tether import KeptTether
 from mizzen.supervisor import client, launch, systemd_notify
 from mizzen.supervisor.data_dir import Home
+from mizzen.supervisor.processes import procfs
 
 if TYPE_CHECKING:
     from mizzen.settings import Settings
@@ -176,8 +177,10 @@ async def _wait_up(root: Path, home: Home, seconds: float) -> None:
 
 def _check_processes(home: Home) -> None:
     try:
-        processes = client.ask(home, "list")["processes"]
+        processes = stop.ask(home, "list")["processes"]
     except client.SupervisorGone as error:
+        if launch.alive(home) is not None:
+            raise stop.explain_silence(home) from error
         raise errors.Unavailable("the supervisor ended during the start", hint=f"see {home.supervisor_log}") from error
     for process in processes:
         ours = process["key"] == "plane" or process["key"].startswith("gateway-")
@@ -186,6 +189,9 @@ def _check_processes(home: Home) -> None:
             message, hint = last_message(log)
             why = process["message"] or message or f"exit code {process['exit_code']}"
             raise errors.Unavailable(f"{process['key']} failed to start: {why}", hint=hint or f"see {log}")
+        if ours and process["pid"] and procfs.is_stopped(process["pid"]):
+            what = f"{process['key']} (pid {process['pid']}) is stopped"
+            raise errors.Unavailable(what, hint=f"continue it with 'kill -CONT {process['pid']}'")
 
 
 def last_message(log: Path) -> tuple[str, str]:

@@ -36,6 +36,9 @@ def up(
     insecure: Annotated[
         bool, option("Allow an address that others can reach, even without TLS; requires tokens.", "--insecure")
     ] = False,
+    run_models_as: Annotated[
+        str | None, option("User that models, jobs and builds run as; only if root starts the plane.")
+    ] = None,
     demo: Annotated[bool, option("Train a small model and serve it as 'iris'.", "--demo")] = False,
     detach: Annotated[bool, option("Return once the plane is ready; 'mizzen down' stops it.", "--detach")] = False,
     data_dir: DataDir = None,
@@ -55,6 +58,7 @@ def up(
     flags = {
         "host": host, "port": port, "inference_port": inference_port, "grpc_port": grpc_port, "tls_port": tls_port,
         "gateways": gateways, "insecure": insecure or None, "inference_tls": inference_tls or None,
+        "run_models_as": run_models_as,
     }  # fmt: skip
     settings = Settings.load(flags | {"data_dir": data_dir})
     foreground.run(settings, flags, demo=demo, detach=detach, began=began)
@@ -96,7 +100,7 @@ def status(session: PlaneSession) -> None:
     Example:
       mizzen status -o json
     """
-    from mizzen.sdk.connection import locate
+    from mizzen.sdk.connection import locate, stop
     from mizzen.supervisor import client
     from mizzen.supervisor.data_dir import Home
 
@@ -104,9 +108,9 @@ def status(session: PlaneSession) -> None:
     with _mention_training(home):
         place = locate.in_data_dir(locate.data_dir_of(session.data_dir))
     try:
-        info, processes = client.ask(home, "info"), client.ask(home, "list")["processes"]
+        info, processes = stop.ask(home, "info"), _mark_stopped(stop.ask(home, "list")["processes"])
     except client.SupervisorGone as error:
-        raise errors.Unavailable(f"the supervisor of {home.data_dir} does not answer", hint="try again") from error
+        raise stop.explain_silence(home) from error
     replicas, confinement = _list_replicas(place), _confinement(place)
     found: dict[str, Any] = {
         "control_url": place.control_url,
@@ -116,6 +120,7 @@ def status(session: PlaneSession) -> None:
         "data_dir": str(home.data_dir),
         "disk": _disk(home),
         "confinement": confinement,
+        "collection_held": _collection_held(home),
         "pid": next((process["pid"] for process in processes if process["key"] == "plane"), None),
         "supervisor_pid": info["pid"],
         "processes": [
@@ -128,6 +133,8 @@ def status(session: PlaneSession) -> None:
         return
     if found["disk"]["level"] != "enough":
         output.warn(f"the disk of the data dir: {found['disk']['message']}")
+    if found["collection_held"]:
+        output.warn(f"files without a reference are kept: {found['collection_held']}; see 'mizzen doctor'")
     if confinement.get("status") == "False":
         output.warn(confinement["message"])
     for key in ("control_url", "tls_url", "inference_url", "grpc_address", "data_dir", "supervisor_pid"):
@@ -142,6 +149,16 @@ def status(session: PlaneSession) -> None:
             for each in found["processes"]
         ),
     )
+
+
+def _mark_stopped(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A stopped process is running for its supervisor, but answers nothing."""
+    from mizzen.supervisor.processes import procfs
+
+    for process in processes:
+        if process["pid"] and procfs.is_stopped(process["pid"]):
+            process["message"] = f"stopped by a signal; continue it with 'kill -CONT {process['pid']}'"
+    return processes
 
 
 @contextmanager
@@ -169,6 +186,17 @@ def _disk(home: Home) -> dict[str, Any]:
     low, critical = (settings.disk_low_bytes, settings.disk_critical_bytes) if settings else (0, 0)
     room = Room(home.data_dir, low, critical)
     return {"free": free_bytes(home.data_dir), "level": str(room.level()), "message": room.describe()}
+
+
+def _collection_held(home: Home) -> str:
+    """Why garbage collection waits; empty: it does not."""
+    from mizzen.stores.marks import checkpoint
+
+    try:
+        mark = checkpoint.read(checkpoint.path_of(home.data_dir / "mizzen.db"))
+    except checkpoint.DamagedCheckpoint:
+        return ""
+    return mark.held if mark is not None else ""
 
 
 def _confinement(place: PlaneAddress) -> dict[str, str]:

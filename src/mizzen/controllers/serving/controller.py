@@ -295,8 +295,6 @@ def _list_unsupported(spec: InferenceModelSpec) -> Iterator[Warn]:
     """Warnings about fields that have no effect on a single machine."""
     if spec.serving_port:
         yield Warn("spec.servingPort", "ignored: this engine opens no dedicated port; send requests to status.url")
-    if spec.resources is not None and spec.resources.cpu is not None:
-        yield Warn("spec.resources.cpu", "not enforced here; without resources.threads, it sets the number of threads")
 
 
 def _list_notes(

@@ -26,11 +26,13 @@ class ConfinementPolicy:
 
     enabled: bool = True
     read: tuple[str, ...] = ()
-    """More folders that users' code may read."""
+    """More folders that users' code may read, except what is protected in them."""
     write: tuple[str, ...] = ()
     """More folders that users' code may read and write."""
     user: str = ""
     """The user that it runs as; empty: the plane's."""
+    pids: int | None = 1024
+    """How many processes and threads each replica may have; None: no limit."""
     protected: tuple[str, ...] = ()
     """Paths outside the data dir that it must not read, such as the key of a certificate."""
 
@@ -54,9 +56,9 @@ def of_replica(
         shown = [word.removeprefix(_LOGDIR) for word in spec.command if word.startswith(_LOGDIR)]
         read += [*shown, str(paths.home.run / _SHOW_KEY)]
     return Confinement(
-        read=(*read, *policy.read),
+        read=tuple(read),
         write=(str(paths.scratch), str(paths.socket_folder), *policy.write),
-        outside=(cwd,) if cwd else (),
+        outside=(*((cwd,) if cwd else ()), *_interpreter(built), *policy.read),
         protected=_list_protected(policy, paths.home),
         home=str(paths.scratch),
         user=policy.user,
@@ -83,9 +85,9 @@ def of_command(
     outside = [each for each in (spec.working_dir, dataset.get("path")) if each]
     own = (paths.work / "code", paths.scratch, job.checkpoints, events, place.reported)
     return Confinement(
-        read=(str(job.dataset), *_environment(built), *policy.read),
+        read=(str(job.dataset), *_environment(built)),
         write=(*map(str, own), *policy.write),
-        outside=tuple(outside),
+        outside=(*outside, *_interpreter(built), *policy.read),
         protected=_list_protected(policy, paths.home),
         home=str(paths.scratch),
         user=policy.user,
@@ -100,19 +102,25 @@ def of_build(policy: ConfinementPolicy, home: Home, wheels: str) -> Confinement 
     if not policy.enabled:
         return None
     return Confinement(
-        read=(*((wheels,) if wheels else ()), *policy.read),
         write=policy.write,
+        outside=(*((wheels,) if wheels else ()), *policy.read),
         protected=_list_protected(policy, home),
         user=policy.user,
     )
 
 
 def _environment(built: BuiltEnvironment | None) -> list[str]:
-    """The folder of the environment, that of the interpreter it was made from, and the runtime's modules."""
+    """The folder of the environment, and the runtime's modules."""
+    return [str(Path(built.python).parents[1]), built.parts] if built is not None else []
+
+
+def _interpreter(built: BuiltEnvironment | None) -> list[str]:
+    """The interpreter that an environment was made from, and its folder. Its packages could have replaced the link
+    that leads there, so that it names the plane's files: these stay protected."""
     if built is None:
         return []
     python = Path(built.python)
-    return [str(python.parents[1]), str(python.resolve().parents[1]), built.parts]
+    return [built.python, str(python.resolve().parents[1])]
 
 
 def _list_protected(policy: ConfinementPolicy, home: Home) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
@@ -32,6 +32,7 @@ from mizzen.engines.local.process_specs import (
     choose_due,
     process_of,
     retry_after,
+    split_key,
     status_of,
     status_of_blocked,
     status_of_unobserved,
@@ -182,6 +183,21 @@ class LocalEngine:
             known.pop(paths.uid, None)
         return True
 
+    async def end_unknown(self, known: Callable[[], Awaitable[Container[str]]]) -> list[str]:
+        """End the replicas and jobs of workloads that do not exist, and return their keys. `known` returns the uids of
+        all workloads; it is called after the processes were listed, so a workload that is created meanwhile is safe."""
+        try:
+            async with self._supervisor() as client:
+                running = {view.key: found[0] for view in await client.list() if (found := split_key(view.key))}
+            uids = await known() if running else ()
+            unknown = [key for key, uid in running.items() if uid not in uids]
+            async with self._supervisor() as client:
+                for key in unknown:
+                    await client.remove(key)
+        except SupervisorGone:
+            return []
+        return unknown
+
     def logs(
         self,
         workload: Resource,
@@ -311,6 +327,7 @@ class LocalEngine:
                     python=self._python, threads=threads, secrets=prepared.secrets, files=files.get(index),
                     built=prepared.built, gpus=gpus.variables.get(index), cwd=cwd,
                     confinement=confinements.of_replica(self._confining, spec, paths, built=prepared.built, cwd=cwd),
+                    pids=self._confining.pids,
                 )
                 for index in indices
                 if not isinstance(prepared, Obstacle) and index not in gpus.obstacles

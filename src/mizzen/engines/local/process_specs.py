@@ -102,7 +102,13 @@ class WorkloadPaths:
         return f"http://{HOST}:{self.ports[index]}" if index in self.ports else ""
 
     def termination_log(self, index: int) -> Path:
+        """Written by the replica's own process, which can write nowhere else."""
         return self.scratch / f"termination.{index}"
+
+    @property
+    def runner_termination_log(self) -> Path:
+        """Out of reach of the runner's command: a link in its place would make the runner write elsewhere."""
+        return self.work / "termination"
 
     def log(self, index: int) -> Path:
         return self.home.logs / f"{self.key(index)}.log"
@@ -160,6 +166,12 @@ def memory_of(spec: WorkloadSpec) -> int | None:
     return int(amount(resources.memory)) if resources is not None and resources.memory is not None else None
 
 
+def cpu_of(spec: WorkloadSpec) -> float | None:
+    """The CPUs that a replica may use; None: no limit."""
+    resources = spec.resources
+    return float(amount(resources.cpu)) if resources is not None and resources.cpu is not None else None
+
+
 def targets_of(
     spec: WorkloadSpec, paths: WorkloadPaths, reported: Mapping[int, ReplicaStatus]
 ) -> dict[int, HttpTarget]:
@@ -184,11 +196,13 @@ def process_of(
     gpus: Mapping[str, str] | None = None,
     cwd: str | None = None,
     confinement: Confinement | None = None,
+    pids: int | None = None,
 ) -> ProcessSpec:
     """`secrets` are the values of `spec.secret_env`, by variable. `files`: the digest of the files that it starts with
     next time; None: those of the spec. `built`: its own environment, if it has one. `gpus`: variables that name the
     GPUs it may use, or hide them all. `cwd`: its working directory; None: its own folder.
-    `confinement`: what it may reach; None: everything that the plane may."""
+    `confinement`: what it may reach; None: everything that the plane may. `pids`: how many processes and threads it may
+    have."""
     files = files or artifacts_digest(spec)
     # A spec must not set the variables that record GPU allocations: the engine reads them back.
     ours = ACCOUNTING.union(gpus or (), _PATHS if built is not None else ())
@@ -217,6 +231,8 @@ def process_of(
         | (_python_path(built, spec) if built is not None else {})
         | (dict(gpus) if gpus and spec.gpu is None else {}),
         memory=memory_of(spec),
+        pids=pids,
+        cpu=cpu_of(spec),
         secret_names=tuple(sorted(spec.secret_env.keys() - address_env.keys())),
         secrets={name: value for name, value in (secrets or {}).items() if name not in withheld.union(address_env)},
         cwd=cwd or str(paths.work),
@@ -235,7 +251,9 @@ def common_env(spec: WorkloadSpec, paths: WorkloadPaths, index: int, gpus: Mappi
     return {
         # A process with other secrets has another fingerprint, so that it is restarted.
         **({"MIZZEN_SECRETS_DIGEST": secrets_digest(spec)} if spec.secret_env else {}),
-        "MIZZEN_TERMINATION_LOG": str(paths.termination_log(index)),
+        "MIZZEN_TERMINATION_LOG": str(
+            paths.termination_log(index) if spec.task is None else paths.runner_termination_log
+        ),
         "MIZZEN_DATA_DIR": str(paths.home.data_dir),
         **({"MIZZEN_MEMORY": str(memory)} if memory is not None else {}),
         **(gpus if gpus and spec.gpu is not None else {}),
@@ -290,7 +308,7 @@ def status_of(
         pid=view.pid,
         restarts=view.restarts,
         exit_code=view.exit_code,
-        reason="OutOfMemory" if state != "ready" and view.exit_code == EXIT_OUT_OF_MEMORY else "",
+        reason="OutOfMemory" if state != "ready" and _lacked_memory(view) else "",
         message="" if state == "ready" else (running and probed.message) or _message(view, wanted=wanted),
         files=report.files,
         reloads=report.reloads,
@@ -347,6 +365,11 @@ def _state(view: ProcessView, readiness: Readiness, reported: ReplicaStatus | No
         known = reported is not None and reported.state == "ready" and reported.pid == view.pid
         return "ready" if known else "starting"
     return "starting" if readiness == "foreign" else readiness
+
+
+def _lacked_memory(view: ProcessView) -> bool:
+    """Its runtime said so, or the kernel ended it."""
+    return view.exit_code == EXIT_OUT_OF_MEMORY or view.reason == "OutOfMemory"
 
 
 def _message(view: ProcessView, *, wanted: bool) -> str:

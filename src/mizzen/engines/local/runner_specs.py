@@ -22,6 +22,7 @@ from mizzen.engines.local.process_specs import (
     Obstacle,
     WorkloadPaths,
     common_env,
+    cpu_of,
 )
 from mizzen.kinds.schema.resource import format_time
 from mizzen.kinds.workload import ReplicaState, ReplicaStatus, TrainingTask, WorkloadSpec
@@ -149,9 +150,10 @@ def runner_of(
     gpus: Mapping[str, str] | None = None,
     blob_env: Mapping[str, str] | None = None,
     blob_secrets: Mapping[str, str] | None = None,
+    pids: int | None = None,
 ) -> ProcessSpec:
     """`secrets`, `built` and `gpus` as for `process_specs.process_of`. `blob_env`, `blob_secrets`: variables that tell
-    where the blob store is."""
+    where the blob store is. `pids`: how many processes and threads its command may have."""
     names = {*_secret_names(spec), *(blob_secrets or {})}
     known = {**(secrets or {}), **(blob_secrets or {})}
     return ProcessSpec(
@@ -168,6 +170,7 @@ def runner_of(
         varying=dict.fromkeys(THREADS, str(threads))
         | {"MIZZEN_PYTHON": built.python if built is not None else python}
         | ({"MIZZEN_COMMAND_PYTHONPATH": built.parts, "MIZZEN_ENVIRONMENT": built.key} if built is not None else {})
+        | _limits_of(spec, pids)
         | dict(blob_env or {})
         | (dict(gpus) if gpus and spec.gpu is None else {}),
         secret_names=tuple(sorted(names)),
@@ -176,10 +179,19 @@ def runner_of(
         log=str(paths.log(INDEX)),
         restart="never",
         grace=spec.grace_seconds + SAVE_GRACE,
-        termination_log=str(paths.termination_log(INDEX)),
+        termination_log=str(paths.runner_termination_log),
         rank=RANK,
         lasting=True,
     )
+
+
+def _limits_of(spec: WorkloadSpec, pids: int | None) -> dict[str, str]:
+    """The runner enforces these, like MIZZEN_MEMORY."""
+    cpu = cpu_of(spec)
+    return {
+        **({"MIZZEN_PIDS": str(pids)} if pids is not None else {}),
+        **({"MIZZEN_CPU": str(cpu)} if cpu is not None else {}),
+    }
 
 
 def has_ended(reported: ReplicaStatus | None, attempt: int) -> bool:

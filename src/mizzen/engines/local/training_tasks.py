@@ -93,7 +93,7 @@ class TrainingTasks:
                         spec, paths,
                         python=self._python, threads=threads, secrets=prepared.secrets, built=prepared.built,
                         gpus=assignment.variables.get(INDEX),
-                        blob_env=self._blob_env, blob_secrets=self._blob_secrets,
+                        blob_env=self._blob_env, blob_secrets=self._blob_secrets, pids=self._confining.pids,
                     )  # fmt: skip
                 view = await self._refresh_runner(client, paths, process, spec)
                 if process is None:

@@ -30,7 +30,7 @@ from mizzen.gateway.inference.endpoint import Endpoint
 from mizzen.gateway.queueing.queue import Queue
 from mizzen.gateway.request.responses import Answer, json_answer
 from mizzen.graph import table_types
-from mizzen.protocol import v2
+from mizzen.protocol import json_keys, v2
 from mizzen.selection.feedback_writer import FeedbackWriter
 from mizzen.selection.records.lookup import find
 from mizzen.selection.records.record import RecordedDecision, RecordedRun, StoredRecord
@@ -212,6 +212,7 @@ def _parse_fields(body: bytes) -> dict[str, Any]:
             raise fault from None
     if not isinstance(found, dict):
         raise ValueError("the body: expected an object")  # noqa: TRY004 - bad data, not a bad call
+    json_keys.require_unique(body, found)
     return found
 
 

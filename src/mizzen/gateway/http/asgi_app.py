@@ -42,7 +42,7 @@ from mizzen.gateway.request.responses import (
     json_answer,
 )
 from mizzen.gateway.request.url_paths import RequestPath
-from mizzen.protocol import v2
+from mizzen.protocol import json_keys, v2
 from mizzen.protocol.gateway_files.counts import Counts
 
 POLL_SECONDS = 0.02
@@ -361,4 +361,6 @@ async def _wait_for_disconnect(receive: ASGIReceiveCallable) -> None:
 
 def _parse(body: bytes, kind: type[T]) -> T:
     """Parse a body that may be empty. Raises ValueError."""
-    return v2.decode_with(msgspec.json.Decoder(kind).decode, body or b"{}")
+    parsed = v2.decode_with(msgspec.json.Decoder(kind).decode, body or b"{}")
+    json_keys.search(body or b"{}")
+    return parsed

@@ -33,10 +33,12 @@ class GatewayConnections(ConnectionLimiter):
 
     __slots__ = ("date", "origin_check", "service")
 
-    def __init__(self, service: GatewayContext, *, loopback: bool, patience: Timeouts, most: int) -> None:
+    def __init__(
+        self, service: GatewayContext, *, loopback: bool, patience: Timeouts, most: int, tls: bool = False
+    ) -> None:
         super().__init__(patience, most, service.clock)
         self.service = service
-        self.origin_check = OriginCheck(loopback, service.cors)
+        self.origin_check = OriginCheck(loopback, service.cors, tls=tls)
         self.date = b""
         """The Date header line."""
 

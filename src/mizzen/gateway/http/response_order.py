@@ -167,7 +167,12 @@ class PipelinedProtocol(TimedHttpProtocol):
     # The end of the connection
 
     def _refuse_and_close(self, code: int, text: str) -> None:
-        """Send the last response of this connection, to a request that is not read to its end."""
+        """Send the last response of this connection, to a request that is not read to its end.
+
+        Does nothing if it was sent already: the parser may object to the rest of a request that was refused.
+        """
+        if self._cut_short or self.transport.is_closing():
+            return
         self._ignores_input = self._cut_short = True
         if self._reading and not self._in_head and not self._is_fast:
             if self.cycle.response_started:

@@ -27,6 +27,8 @@ from mizzen.protocol.frames import framing
 
 CLEANUP_SECONDS = 0.05
 """Minimum time between two cleanups of calls whose callers disconnected, in a queue that is too long."""
+MAX_RETRIED_BYTES = 16 << 20
+"""Larger calls are not sent again after their replica was lost: nothing else is as likely to have ended it."""
 QUICK_SECONDS = 0.001
 """A model that answers a batch faster gains more from a larger next batch than from an early one."""
 
@@ -249,6 +251,14 @@ class Queue:
                 if self._backlog:
                     self.request_replica(self._clock())
 
+    def on_out_of_memory(self, replica: ReplicaHandle, place: int) -> None:
+        """The replica is ending because its memory ran out with this call of its batch, and no other. Sent again, the
+        call would end the next replica, too."""
+        out = self._replicas.batches.get(replica)
+        if out is not None and place < len(out[0]) and out[0][place].pending:
+            text = f"{self._display_name()} ran out of memory with this request, which is not sent again"
+            out[0][place].finish(FAILED, text.encode(), self._clock())
+
     def on_disconnect(self, replica: ReplicaHandle) -> None:
         """The replica is gone, and with it the replies it owed."""
         self.on_drain(replica)
@@ -261,7 +271,7 @@ class Queue:
         for call in batch:
             if not call.pending:
                 continue
-            if self.server.idempotent and not call.retry_alone:
+            if self.server.idempotent and not call.retry_alone and call.size <= MAX_RETRIED_BYTES:
                 call.retry_alone = True
                 again.append(call)
             else:

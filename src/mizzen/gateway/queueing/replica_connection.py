@@ -18,6 +18,8 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from mizzen.gateway import memory_kills
+from mizzen.gateway.memory_kills import MemoryKills
 from mizzen.gateway.queueing.call import Call
 from mizzen.gateway.queueing.lane_scheduler import LARGE_BYTES
 from mizzen.gateway.queueing.queue import Queue
@@ -26,6 +28,7 @@ from mizzen.gateway.request.trace_context import Attempt, BatchTimes
 from mizzen.protocol.frames import authentication, framing
 from mizzen.protocol.frames.large_frames import encode_infer
 
+MAX_HELLO_BYTES = 1 << 20
 FIRST_RETRY, LAST_RETRY = 0.02, 0.5
 _SCHEME = "unix:"
 _WRITE_BUFFER = 4 << 20
@@ -45,6 +48,22 @@ class _Reply(msgspec.Struct, array_like=True, gc=False):
 
 
 _decode_reply = msgspec.msgpack.Decoder(_Reply).decode
+_decode_place = msgspec.msgpack.Decoder(int).decode
+
+
+_NUMBER_BYTES = {0xCC: 1, 0xCD: 2, 0xCE: 4, 0xCF: 8, 0xCA: 4, 0xCB: 8, 0xD0: 1, 0xD1: 2, 0xD2: 4, 0xD3: 8}
+_LIST_BYTES = {0xDC: 2, 0xDD: 4}
+
+
+def _announced_entries(body: memoryview | bytes) -> int:
+    """Return the number of entries of a reply without decoding them: a hostile model may announce millions. -1: this
+    is no reply."""
+    at = 2 + _NUMBER_BYTES.get(body[1], 0)  # behind the list and the time in the model
+    code = body[at]
+    if 0x90 <= code <= 0x9F:
+        return code & 15
+    size = _LIST_BYTES.get(code, 0)
+    return int.from_bytes(body[at + 1 : at + 1 + size], "big") if size else -1
 
 
 class ReplicaConnection(asyncio.Protocol):
@@ -64,6 +83,7 @@ class ReplicaConnection(asyncio.Protocol):
         self._attempts: list[Attempt] = []
         """The attempts of its traced calls."""
         self._pid = 0
+        self._kills: MemoryKills | None = None
         self._has_hello = False
         self._version = framing.VERSION
         """The version of the frames to send."""
@@ -141,6 +161,8 @@ class ReplicaConnection(asyncio.Protocol):
         for run in self._attempts:
             run.on_lost()
         self._attempts = []
+        if self._batch_size == 1 and self._kills is not None and self._kills.has_grown():
+            self._queue.on_out_of_memory(self, 0)
         self._queue.on_disconnect(self)
         if not self._retired:
             self._connecting = self._loop.create_task(self._connect())
@@ -153,6 +175,8 @@ class ReplicaConnection(asyncio.Protocol):
         elif frame.type == framing.DRAIN:
             self._queue.on_drain(self)
             self._drain()
+        elif frame.type == framing.OUT_OF_MEMORY:
+            self._on_out_of_memory(frame)
         elif frame.type == framing.CHALLENGE:
             self._authenticate(frame.body)
         else:
@@ -167,6 +191,8 @@ class ReplicaConnection(asyncio.Protocol):
         self._transport.write(framing.encode(framing.AUTH, 0, body, version=self._reader.version))
 
     def _on_hello(self, frame: framing.ReceivedFrame) -> None:
+        if len(frame.body) > MAX_HELLO_BYTES:
+            raise framing.FrameError(f"a hello of {len(frame.body)} bytes exceeds the limit of {MAX_HELLO_BYTES}")
         hello = decode_hello(frame.body)
         if hello.state != "ready" or self._draining or self._has_hello:
             return
@@ -180,11 +206,14 @@ class ReplicaConnection(asyncio.Protocol):
         self._wants_callers = hello.callers
         self._wants_feedback = hello.feedback
         self._pid = hello.pid
+        self._kills = self._count_kills()
         self._delay = FIRST_RETRY
         self._queue.on_ready(self, hello)
         self._on_ready()
 
     def _on_reply(self, frame: framing.ReceivedFrame) -> None:
+        if len(frame.body) > framing.LARGE and _announced_entries(frame.body) != self._batch_size:
+            raise framing.FrameError(f"a reply to frame {frame.id} with other entries than were sent")
         reply = _decode_reply(frame.body)
         entries = reply.entries
         if (
@@ -204,10 +233,21 @@ class ReplicaConnection(asyncio.Protocol):
         if self._draining and not self._batch_size:
             self._close()
 
+    def _on_out_of_memory(self, frame: framing.ReceivedFrame) -> None:
+        """The replica is about to end. The connection follows, with the other calls of the batch."""
+        place = _decode_place(frame.body)
+        if frame.id != self._serial or not 0 <= place < self._batch_size:
+            raise framing.FrameError(f"the end of a call of frame {frame.id}, which was not sent")
+        self._queue.on_out_of_memory(self, place)
+
     def _drain(self) -> None:
         self._draining = True
         if not self._batch_size:
             self._close()
+
+    def _count_kills(self) -> MemoryKills | None:
+        peer = None if self._transport is None else self._transport.get_extra_info("socket")
+        return None if peer is None else memory_kills.kills_of_peer(peer)
 
     def _close(self) -> None:
         if self._transport is not None:
@@ -215,7 +255,7 @@ class ReplicaConnection(asyncio.Protocol):
 
     def _batch_metadata(self, batch: list[Call]) -> dict[str, Any]:
         """The last item of an INFER frame: ids and traces of the whole batch, which is cheaper than per call."""
-        metadata: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True}
+        metadata: dict[str, Any] = {"ids": b"\n".join([call.id for call in batch]), "timed": True, "memory": True}
         traces = [call.head.trace for call in batch]
         if any(traces):
             recorded = [

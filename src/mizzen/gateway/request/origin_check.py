@@ -1,34 +1,32 @@
-"""The check of Host and Origin, which rejects requests from foreign web pages.
+"""The check of Host and Origin, which rejects requests from foreign web pages by the rule of `access/origins.py`.
 
-A page can post to this machine, but it cannot hide that it does. A page that reaches the gateway by its own host name
-(DNS rebinding) shows in Host; a page that posts across origins shows in Origin. On loopback both must name this
-machine. A gateway that listens elsewhere cannot know its names, so there an Origin must match Host. Pages of origins
-that the settings list (`cors`) are always accepted.
+On loopback, Host must name this machine. A gateway that listens elsewhere cannot know its names, so there any Host is
+accepted. An Origin must always match Host. Pages of origins that the settings list (`cors`) are accepted, too.
 """
 
 from __future__ import annotations
 
-import re
-
+from mizzen.access import origins as rule
 from mizzen.gateway.request.cors import Cors
 
 _MAX_REMEMBERED = 1024
-_HOST = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
-_ORIGIN = re.compile(rb"https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 
 
 class OriginCheck:
     """Remembers accepted values, because clients send the same few values again and again."""
 
-    __slots__ = ("_cors", "_hosts", "_loopback", "_origins", "reason")
+    __slots__ = ("_accepted", "_cors", "_loopback", "_schemes", "reason")
 
-    def __init__(self, loopback: bool, cors: Cors) -> None:
+    def __init__(self, loopback: bool, cors: Cors, *, tls: bool = False) -> None:
         self._loopback = loopback
         self._cors = cors
-        self._hosts: set[bytes] = set()
-        self._origins: set[bytes] = set()
+        # Without TLS, a gateway that listens elsewhere may be behind a proxy that has it.
+        self._schemes = ("https",) if tls else ("http",) if loopback else ("http", "https")
+        self._accepted: set[tuple[bytes, ...]] = set()
+        """Host, and Origin if there is one."""
         self.reason = (
-            "Host and Origin must be loopback: only this machine, and pages that cors_origins lists, may send requests"
+            "Host must be loopback and Origin the same: only this machine, and pages that cors_origins lists, may send"
+            " requests"
             if loopback
             else "exactly one Host is required, and pages of other origins must be listed in cors_origins"
         )
@@ -37,23 +35,15 @@ class OriginCheck:
         """Whether to accept a request, by the values of all its Host and Origin headers."""
         if len(hosts) != 1:
             return False
-        if origins and self._cors.lists(origins):
-            origins = []
-        if self._loopback:
-            return self._is_local_host(hosts[0]) and (not origins or all(map(self._is_local_origin, origins)))
-        host = hosts[0].lower()
-        return bool(host) and all(origin.lower() in (b"http://" + host, b"https://" + host) for origin in origins)
-
-    def _is_local_host(self, value: bytes) -> bool:
-        return value in self._hosts or _matches(self._hosts, _HOST, value)
-
-    def _is_local_origin(self, value: bytes) -> bool:
-        return value in self._origins or _matches(self._origins, _ORIGIN, value)
-
-
-def _matches(good: set[bytes], pattern: re.Pattern[bytes], value: bytes) -> bool:
-    if pattern.fullmatch(value) is None:
-        return False
-    if len(good) < _MAX_REMEMBERED:
-        good.add(value)
-    return True
+        given = (hosts[0], *origins)
+        if given in self._accepted:
+            return True
+        host = hosts[0].decode("latin-1")
+        if not (rule.is_loopback(host) if self._loopback else host):
+            return False
+        is_listed = bool(origins) and self._cors.lists(origins)
+        if not is_listed and not all(rule.is_own(one.decode("latin-1"), host, self._schemes) for one in origins):
+            return False
+        if len(self._accepted) < _MAX_REMEMBERED:
+            self._accepted.add(given)
+        return True

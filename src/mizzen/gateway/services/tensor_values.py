@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from mizzen.graph import messages
-from mizzen.protocol import plain_elements, v2
+from mizzen.protocol import json_keys, plain_elements, v2
 from mizzen.protocol.frames import framing
 
 UNNAMED = "predictions"
@@ -25,6 +25,7 @@ def values_of(entry: v2.Entry) -> Sequence[Any]:
     """Returns the flat values of an input. If one string is not valid text, all stay bytes."""
     name, datatype, _, encoding, _ = entry
     try:
+        messages.require_few([entry])
         found = messages.elements_of(entry)
     except ValueError as error:
         raise ValueError(f"input '{v2.shorten(name)}': {error}") from None
@@ -52,6 +53,11 @@ def parse_document(text: bytes) -> dict[str, Any]:
     """Returns the JSON object in the body of an answer, within a size limit."""
     if text.count(b"[") + text.count(b"{") > MAX_LISTS:
         raise ValueError(f"its body holds more than {MAX_LISTS} lists and objects")
+    if text.count(b",") >= messages.MAX_VALUES:
+        from mizzen.protocol import json_size  # imports numpy
+
+        if json_size.count_outside(text, b",") >= messages.MAX_VALUES:
+            raise ValueError(f"its body holds more than {messages.MAX_VALUES} values")
     try:
         document = msgspec.json.decode(text)
     except RecursionError:
@@ -60,6 +66,10 @@ def parse_document(text: bytes) -> dict[str, Any]:
         raise ValueError(f"its body is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError("its body is not an object")  # noqa: TRY004 - bad data, not a bad call
+    try:
+        json_keys.require_unique(text, document)
+    except json_keys.RepeatedKey as error:
+        raise ValueError(f"in its body, {error}") from None
     return document
 
 

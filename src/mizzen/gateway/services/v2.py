@@ -13,17 +13,24 @@ import msgspec
 from mizzen.gateway.services.http_connection import HttpResponse
 from mizzen.gateway.services.requests import JSON, DecodedResponse, EncodedRequest, TensorRequest
 from mizzen.gateway.services.tensor_values import is_finite, values_of
-from mizzen.protocol import binary, plain_elements, v2
+from mizzen.graph import messages
+from mizzen.protocol import binary, json_keys, json_precheck, plain_elements, v2
 from mizzen.protocol.frames import framing
 
 _BINARY = b"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: %d\r\n"
 _NESTED = b"["
 
 
+_Ignored = msgspec.Raw | msgspec.UnsetType
+
+
 class _V2Response(msgspec.Struct, gc=False):
     outputs: Annotated[list[binary.OpenTensor], msgspec.Meta(max_length=v2.MAX_TENSORS)] | None = None
     parameters: dict[str, Any] | None = None
     error: Any = None
+    model_name: _Ignored = msgspec.UNSET
+    model_version: _Ignored = msgspec.UNSET
+    id: _Ignored = msgspec.UNSET
 
 
 _decode = msgspec.json.Decoder(_V2Response).decode
@@ -59,16 +66,22 @@ def read(request: TensorRequest, answer: HttpResponse) -> DecodedResponse:
         if not length.isdigit() or int(length) > len(body):
             raise ValueError(f"its header Inference-Header-Content-Length is not a length within {len(body)} bytes")
         body, behind = body[: int(length)], memoryview(body)[int(length) :]
+    datas: list[memoryview] | None = None
     try:
+        if len(body) > json_precheck.LARGE:
+            body, datas = json_precheck.split_large(body, b"outputs")
         response = v2.decode_with(_decode, body)
+        if body.count(b":") != _count_keys(response):
+            json_keys.search(body)
     except ValueError as error:
         raise ValueError(f"in its body, {error}" if str(error)[:8] != "the body" else str(error)) from None
     if response.error is not None and not response.outputs:
         raise ValueError(f"its body is an error: {v2.shorten(str(response.error))}")
     outputs, at = [], 0
-    for tensor in response.outputs or ():
-        output, at = _parse_output(tensor, behind, at)
+    for place, tensor in enumerate(response.outputs or ()):
+        output, at = _parse_output(tensor, behind, at, None if datas is None else datas[place])
         outputs.append(output)
+    messages.require_few(outputs)
     if at != len(behind):
         raise ValueError(f"its body has {len(behind) - at} bytes more than its outputs announce")
     return DecodedResponse(outputs, _parse_route(response.parameters, required="routable_nodes" in request.asks))
@@ -88,23 +101,39 @@ def _encode_data(entry: v2.Entry) -> tuple[bytes, bytes | None]:
     return v2.to_json(values), None
 
 
-def _parse_output(tensor: binary.OpenTensor, behind: memoryview, at: int) -> tuple[v2.Entry, int]:
-    """Returns the output, and where the bytes of the next one begin."""
+def _count_keys(response: _V2Response) -> int:
+    keys = sum([getattr(response, name) is not msgspec.UNSET for name in ("model_name", "model_version", "id")])
+    keys += (response.outputs is not None) + (response.error is not None)
+    if response.parameters is not None:
+        keys += 1 + len(response.parameters)
+    for tensor in response.outputs or ():
+        keys += 3 if tensor.data is msgspec.UNSET else 4
+        if tensor.parameters is not None:
+            keys += 1 + len(tensor.parameters)
+    return keys
+
+
+def _parse_output(
+    tensor: binary.OpenTensor, behind: memoryview, at: int, split: memoryview | None
+) -> tuple[v2.Entry, int]:
+    """Returns the output, and where the bytes of the next one begin. `split`: its data, if it was cut out."""
     name, datatype, shape = tensor.name, tensor.datatype, tensor.shape
     size = (tensor.parameters or {}).get("binary_data_size")
     if size is None:
         if isinstance(tensor.data, msgspec.UnsetType):
             raise ValueError(f"output '{v2.shorten(name)}' has no data")
-        return (name, datatype, shape, framing.JSON, memoryview(tensor.data)), at
+        return (name, datatype, shape, framing.JSON, memoryview(tensor.data) if split is None else split), at
     left = len(behind) - at
     if type(size) is not int or not 0 <= size <= left:
         raise ValueError(f"output '{v2.shorten(name)}' announces {v2.shorten(str(size))} bytes; {left} arrived")
     data = behind[at : at + size]
+    entry = name, datatype, shape, framing.RAW, data
+    messages.require_few([entry])
     try:
         plain_elements.unpack(datatype, shape, data)
     except ValueError as error:
         raise ValueError(f"output '{v2.shorten(name)}': {error}") from None
-    return (name, datatype, shape, framing.RAW, data), at + size
+    return entry, at + size
 
 
 def _parse_route(parameters: dict[str, Any] | None, *, required: bool) -> str | None:

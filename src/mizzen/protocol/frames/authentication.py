@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import os
+import stat
 from pathlib import Path
 
 NONCE_BYTES = 16
@@ -37,5 +38,15 @@ def proof(key: bytes, nonce: bytes | memoryview) -> bytes:
 
 
 def prove(socket: str, nonce: bytes | memoryview) -> bytes:
-    """The body of an AUTH frame for a runtime at this path. Raises OSError if its key cannot be read."""
-    return proof(key_path(socket).read_bytes(), nonce)
+    """The body of an AUTH frame for a runtime at this path. Raises OSError if its key cannot be read.
+
+    Models may write to the folder of the key: a link could name another model's key, and a pipe would block.
+    """
+    handle = os.open(key_path(socket), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        key = os.read(handle, _KEY_BYTES + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else b""
+    finally:
+        os.close(handle)
+    if len(key) != _KEY_BYTES or len(nonce) != NONCE_BYTES:
+        raise OSError(f"{key_path(socket)} is not a key, or its owner sent no proper challenge")
+    return proof(key, nonce)

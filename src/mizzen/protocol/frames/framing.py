@@ -37,7 +37,7 @@ Bodies are msgpack (`protocol/frames/msgpack.py`):
            raw     = true, or the names of outputs that are requested as bytes
            body    = a whole V1 request, unparsed: only the model's signature defines its content
            If the hello has `callers`, a map may follow the last entry:
-           {"ids": bytes, "traces": [[place, traceparent, tracestate], ...], "timed": bool}
+           {"ids": bytes, "traces": [[place, traceparent, tracestate], ...], "timed": bool, "memory": bool}
            ids of all requests, one per line; traces of those that have one, by the index of their entry, from 0
     REPLY  [service_us, [[status, payload], ...]]
            one entry per request, in order; service_us is the time in the model. If the INFER frame has `timed`, three
@@ -55,6 +55,9 @@ Bodies are msgpack (`protocol/frames/msgpack.py`):
     FEEDBACK {"id": str, "reward": float, "truth": any}
            if the hello has `feedback`: how well the request with this id was answered, from 0 to 1, and the correct
            answer; `truth` is absent if it is unknown. There is no reply
+    OUT_OF_MEMORY int
+           if the INFER frame of this id has `memory`: the runtime ends now, because its memory ran out with this entry
+           alone, by index; there is no REPLY
     CHALLENGE, AUTH
            random bytes, and their HMAC-SHA256 with the key of the socket (`authentication.py`)
 """
@@ -72,7 +75,7 @@ MAX_FRAME = 256 << 20
 LARGE = 64 << 10
 """Larger frames get their own buffer."""
 
-HELLO, INFER, REPLY, DRAIN, RELOAD, FEEDBACK, CHALLENGE, AUTH = 1, 2, 3, 4, 5, 6, 7, 8
+HELLO, INFER, REPLY, DRAIN, RELOAD, FEEDBACK, CHALLENGE, AUTH, OUT_OF_MEMORY = 1, 2, 3, 4, 5, 6, 7, 8, 9
 LAST = 1
 
 JSON, RAW = 0, 1

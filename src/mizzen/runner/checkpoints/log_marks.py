@@ -1,4 +1,4 @@
-"""The log of a command, which writes it itself: when it reached which size, and its last lines."""
+"""The log of a command: when it reached which size, and its last lines."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ Several runners of a set watch one folder: the first one publishes, the others f
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
@@ -22,7 +21,7 @@ from mizzen.runner.checkpoints.entries import CheckpointEntry
 from mizzen.runner.checkpoints.ledger import CheckpointLedger, Complete, LedgerFile, locked
 from mizzen.runner.checkpoints.log_marks import append_line
 from mizzen.runner.failures import describe, may_pass
-from mizzen.runs import records
+from mizzen.runs import records, safe_read
 from mizzen.runs.checkpoints import Checkpoint, CheckpointStore, checkpoint_id, digest_of
 from mizzen.runs.paths import JobPlace
 from mizzen.runs.records import File, Progress, Task
@@ -164,9 +163,8 @@ class Publisher:
         try:
             with self._blobs.batch() as put:
                 for path, file in found.files:
-                    # Do not follow or block: it may have become a link or a pipe meanwhile.
-                    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                    with open(handle, "rb", buffering=0) as content:
+                    # Do not follow or block: it, or a folder above, may have become a link or a pipe meanwhile.
+                    with safe_read.open_beneath(self._folder, str(file.relative_to(self._folder))) as content:
                         blob = put(content)
                     files.append(File(path, blob.digest, blob.size))
         except FileNotFoundError:

@@ -124,7 +124,7 @@ class Scalars:
         left, behind = BUDGET, False
         grown = {}
         for each in found:
-            file = self._files.setdefault(each.path, GrowingFile(each.path, each.source))
+            file = self._files.setdefault(each.path, GrowingFile(each.path, each.source, self.data_dir))
             self._files.move_to_end(each.path)
             if left > 0:
                 left -= file.read(left)

@@ -12,6 +12,7 @@ import lightgbm
 import numpy as np
 
 from mizzen.protocol.tensors import Array
+from mizzen.runtime.content import lightgbm_models
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.estimators.booster import BoosterModel
 from mizzen.runtime.estimators.features import INPUT
@@ -21,7 +22,7 @@ from mizzen.runtime.limits import threads
 
 
 def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
-    found = pickles.load_or_read(wanted, folder, _read)
+    found = pickles.load_or_read(wanted, folder, lightgbm_models.inspect, _read)
     if not isinstance(found, lightgbm.Booster):
         return estimator.to_model(found, wanted)
     most = threads.thread_limit(os.environ) or 0
@@ -39,8 +40,8 @@ class LightgbmModel(BoosterModel):
         return {"predict": np.asarray(values)[: len(rows)]}
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path, content: bytes | None) -> Any:
     try:
-        return lightgbm.Booster(model_file=file)
+        return lightgbm.Booster(model_file=file) if content is None else lightgbm.Booster(model_str=content.decode())
     except (lightgbm.basic.LightGBMError, ValueError, TypeError) as error:
         raise LoadError(f"'{file.name}' could not be read by LightGBM: {type(error).__name__}: {error}") from error

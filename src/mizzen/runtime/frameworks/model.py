@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from mizzen.protocol.tensors import Array
+from mizzen.runtime.content.findings import DamagedFile, Unproven
 from mizzen.runtime.signature import TensorSpec
 
 if TYPE_CHECKING:
     from typing import Self  # newer than the oldest Python that a runtime supports
+
+_Result = TypeVar("_Result")
 
 
 class LoadError(Exception):
@@ -122,9 +125,29 @@ def find_pickle(folder: Path, entrypoint: str, *, trusted: bool) -> Path:
 
 
 def demand_trust(what: str, *, trusted: bool) -> None:
-    """Raise LoadError for untrusted code: it would run as the plane's own user."""
+    """Raise LoadError for a file that is not trusted. `what`: a clause that says why it must be."""
     if not trusted:
         raise LoadError(f"{what}, and is not marked as trusted: an admin of the model must mark it")
+
+
+def read_harmless(wanted: LoadRequest, file: Path, inspect: Callable[[bytes], _Result]) -> tuple[bytes, _Result]:
+    """Return the content of the file, and what the inspection returned. Raises LoadError, which names the finding.
+
+    Give these bytes to the framework, not the file: they are what was inspected.
+    """
+    data = file.read_bytes()
+    try:
+        return data, inspect(data)
+    except DamagedFile as error:
+        raise LoadError(f"'{file.name}' could not be read: {error}") from error
+    except Unproven as error:
+        finding = str(error)
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever an inspection did not expect is not proven harmless
+        finding = f"its inspection failed with {type(error).__name__}"
+    demand_trust(f"'{wanted.entrypoint}' may do harm, because {finding}", trusted=wanted.trusted)
+    raise AssertionError("trusted files are not inspected")
 
 
 def first_line(error: Exception) -> str:

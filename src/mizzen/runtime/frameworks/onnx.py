@@ -19,10 +19,11 @@ import onnxruntime
 
 from mizzen.protocol import tensors
 from mizzen.protocol.tensors import Array
+from mizzen.runtime.content import onnx_graphs
 from mizzen.runtime.estimators import row_independence
 from mizzen.runtime.estimators.features import decode_text
 from mizzen.runtime.estimators.warmup import example_row, try_call
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, artifact, first_line
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, PlainModel, artifact, first_line, read_harmless
 from mizzen.runtime.limits import threads
 from mizzen.runtime.signature import TensorSpec
 
@@ -38,8 +39,11 @@ log = logging.getLogger("mizzen.runtime")
 
 
 def load(wanted: LoadRequest, folder: Path) -> OnnxModel:
-    """Load a graph. It is data only: nothing in it runs but onnxruntime's own operators."""
-    session = _open_session(artifact(folder, wanted.entrypoint))
+    """Load a graph. Unless it is trusted, only standard operators of ONNX run, and no other file is read."""
+    file = artifact(folder, wanted.entrypoint)
+    session = _open_session(
+        str(file) if wanted.trusted else read_harmless(wanted, file, onnx_graphs.inspect)[0], file.name
+    )
     inputs = tuple(_read_input(one) for one in session.get_inputs())
     outputs = tuple(spec for one in session.get_outputs() if (spec := _read_output(one)) is not None)
     if not outputs:
@@ -69,7 +73,8 @@ class OnnxModel(PlainModel):
         return {name: _to_array(value)[:0] if empty else _to_array(value) for name, value in given}
 
 
-def _open_session(file: Path) -> Any:
+def _open_session(content: str | bytes, name: str) -> Any:
+    """`content`: a path, or the graph itself."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     most = threads.thread_limit(os.environ)
@@ -79,9 +84,9 @@ def _open_session(file: Path) -> Any:
     # Threads that spin while they wait take the cores from other processes.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     try:
-        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise LoadError(f"'{file.name}' could not be read by onnxruntime: {first_line(error)}") from error
+        raise LoadError(f"'{name}' could not be read by onnxruntime: {first_line(error)}") from error
 
 
 def _read_input(one: Any) -> TensorSpec:

@@ -9,16 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from mizzen import frameworks
-from mizzen.runtime.frameworks.model import LoadRequest, artifact, find_pickle, unpickling
+from mizzen.runtime.frameworks.model import LoadRequest, artifact, find_pickle, read_harmless, unpickling
 
 log = logging.getLogger("mizzen.runtime")
 
 
-def load_or_read(wanted: LoadRequest, folder: Path, read: Callable[[Path], Any]) -> Any:
-    """Return the object in a pickle, or `read` of another file."""
+def load_or_read(
+    wanted: LoadRequest, folder: Path, inspect: Callable[[bytes], None], read: Callable[[Path, bytes | None], Any]
+) -> Any:
+    """Return the object in a pickle, or `read` of another file.
+
+    `read` gets the path of a trusted file, or the content of a file that `inspect` has proven harmless.
+    """
     if wanted.entrypoint.endswith(frameworks.PICKLES):
         return load(wanted, folder)
-    return read(artifact(folder, wanted.entrypoint))
+    file = artifact(folder, wanted.entrypoint)
+    return read(file, None if wanted.trusted else read_harmless(wanted, file, inspect)[0])
 
 
 def load(wanted: LoadRequest, folder: Path) -> Any:

@@ -8,9 +8,10 @@ from typing import Any
 
 import joblib  # noqa: F401 - report a missing package before the file is read
 
+from mizzen.runtime.content.skops import inspection
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.frameworks import pickles
-from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact, demand_trust
+from mizzen.runtime.frameworks.model import LoadError, LoadRequest, artifact, read_harmless
 from mizzen.runtime.limits import install_hints
 
 
@@ -20,8 +21,7 @@ def load(wanted: LoadRequest, folder: Path) -> estimator.EstimatorModel:
 
 
 def _from_skops(wanted: LoadRequest, folder: Path) -> Any:
-    """Load with skops, which creates only types it knows to be safe and those it is allowed: for a trusted file,
-    all."""
+    """Load with skops. It creates all types in a trusted file, and those that an inspection allows in others."""
     file = artifact(folder, wanted.entrypoint)
     try:
         import skops.io
@@ -29,11 +29,10 @@ def _from_skops(wanted: LoadRequest, folder: Path) -> Any:
         advice = install_hints.advice("skops", os.environ)
         raise LoadError(f"'{wanted.entrypoint}' needs skops: {advice} ({error})") from error
     try:
-        unknown = skops.io.get_untrusted_types(file=file)
-        if unknown:
-            named = ", ".join(unknown[:10]) + (", …" if len(unknown) > 10 else "")
-            demand_trust(f"'{wanted.entrypoint}' holds types unknown to skops: {named}", trusted=wanted.trusted)
-        return skops.io.load(file, trusted=unknown)
+        if wanted.trusted:
+            return skops.io.load(file, trusted=skops.io.get_untrusted_types(file=file))
+        data, harmless = read_harmless(wanted, file, inspection.inspect)
+        return skops.io.loads(data, trusted=sorted(harmless))
     except (LoadError, ModuleNotFoundError):
         raise
     except Exception as error:

@@ -15,6 +15,7 @@ from typing import Any
 import xgboost
 
 from mizzen.protocol.tensors import Array
+from mizzen.runtime.content import xgboost_models
 from mizzen.runtime.estimators import estimator
 from mizzen.runtime.estimators.booster import BoosterModel
 from mizzen.runtime.estimators.features import INPUT
@@ -27,7 +28,7 @@ _WRAPPERS = {"classifier": "XGBClassifier", "regressor": "XGBRegressor", "ranker
 
 
 def load(wanted: LoadRequest, folder: Path) -> LoadedModel:
-    found = pickles.load_or_read(wanted, folder, _read)
+    found = pickles.load_or_read(wanted, folder, xgboost_models.inspect, _read)
     if not isinstance(found, xgboost.Booster):
         return estimator.to_model(found, wanted)
     most = threads.thread_limit(os.environ)
@@ -51,11 +52,12 @@ class XgboostModel(BoosterModel):
         return {"predict": self.booster.predict(matrix)[: len(rows)]}
 
 
-def _read(file: Path) -> Any:
+def _read(file: Path, content: bytes | None) -> Any:
     """Return the Booster, or the estimator that wrote the file."""
+    source = file if content is None else bytearray(content)
     try:
         booster = xgboost.Booster()
-        booster.load_model(file)
+        booster.load_model(source)
         attributes = json.loads(booster.attr("scikit_learn") or "{}")
     except (xgboost.core.XGBoostError, ValueError, TypeError) as error:
         raise LoadError(f"'{file.name}' could not be read by XGBoost: {first_line(error)}") from error
@@ -67,7 +69,7 @@ def _read(file: Path) -> Any:
     except ImportError as error:
         advice = install_hints.advice("sklearn", os.environ)
         raise LoadError(f"'{file.name}' is an {name}, which needs scikit-learn: {advice}") from error
-    wrapper.load_model(file)
+    wrapper.load_model(source)
     most = threads.thread_limit(os.environ)
     if most is not None:
         wrapper.set_params(n_jobs=most)

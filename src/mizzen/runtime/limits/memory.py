@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mizzen.runtime.limits import watchdog
 
 VARIABLE = "MIZZEN_MEMORY"
 EXIT_OUT_OF_MEMORY = 71
+
+
+class OutOfMemory(BaseException):
+    """The memory limit was reached; `__cause__` is the error. Not an Exception, so that nothing mistakes it for one of
+    the model's."""
+
+    def __init__(self, places: Sequence[int]) -> None:
+        self.places = places
+        """The requests in whose call that happened."""
 
 
 def is_memory_limit(error: BaseException, environ: Mapping[str, str]) -> bool:
@@ -23,7 +32,7 @@ def is_memory_limit(error: BaseException, environ: Mapping[str, str]) -> bool:
 
 def end(error: BaseException, environ: Mapping[str, str]) -> None:
     """End the process at once: even answering pending requests would need memory. Gateways retry on another replica, or
-    on this one's successor."""
+    on this one's successor, except a request that was alone in its call (`frame_server`)."""
     limit = int(environ[VARIABLE])
     try:
         detail = f": {error}" if str(error) else ""

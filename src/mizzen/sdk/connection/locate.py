@@ -89,7 +89,7 @@ def in_data_dir(data_dir: Path, token: str | None = None) -> PlaneAddress:
     token, token_from = clean_token(token), ""
     if token is None:
         file = data_dir / "admin-token"
-        token, token_from = clean_token(_read_token(file)), str(file)
+        token, token_from = _read_token(file), str(file)
     tls_url = _tls_address(info["listeners"].get("control-tls"))
     return PlaneAddress(*urls(info), token, data_dir, hint, tls_url, _grpc_address(info), token_from)
 
@@ -132,9 +132,13 @@ def start_hint(data_dir: Path) -> str:
 
 def _read_token(file: Path) -> str | None:
     try:
-        return file.read_text()
+        return clean_token(file.read_text())
     except FileNotFoundError:
         return None
+    except (UnicodeDecodeError, errors.BadRequest) as error:
+        raise errors.Unavailable(
+            f"{file} does not contain a token", hint=f"remove {file}; the next start creates a new one"
+        ) from error
     except PermissionError as error:
         raise errors.Forbidden(
             f"you may not read {file}", hint="ask its owner for a token and set MIZZEN_TOKEN"

@@ -39,7 +39,7 @@ _BY_NUMBER: Final[Mapping[int, type[errors.MizzenError]]] = {
     413: errors.TooLarge,
     415: errors.UnsupportedMediaType,
     422: errors.Invalid,
-    429: errors.Unavailable,
+    429: errors.TooManyRequests,
     502: errors.Unavailable,
     503: errors.Unavailable,
     504: errors.DeadlineExceeded,

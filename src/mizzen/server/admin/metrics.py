@@ -1,7 +1,7 @@
 """GET /metrics of the control API: metrics of the plane that gateways do not have, in the Prometheus text format.
 
-They cover processes and their resources, controller backlogs, and stored objects. Metrics of replicas need `read` on
-the model; object counts need `read` on the whole kind.
+They cover processes and their resources, controller backlogs, requests in flight, and stored objects. Metrics of
+replicas need `read` on the model; object counts need `read` on the whole kind.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from mizzen.protocol.prometheus_text import CONTENT_TYPE, Labels, MetricFamily, 
 from mizzen.reconcile.loop import ControllerBacklog
 from mizzen.server.admin.usage import can_see, plane_processes
 from mizzen.server.auth import authorization, targets
+from mizzen.server.flow_control.limits import FlowControl
+from mizzen.server.flow_control.metrics import flow_families
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.usage.rates import ProcessUsage
@@ -41,7 +43,7 @@ class PlaneStats:
     disk_free_bytes: Callable[[], int] = int
 
 
-def routes(inside: PlaneStats) -> list[Route]:
+def routes(inside: PlaneStats, flow: FlowControl) -> list[Route]:
     async def metrics(request: Request) -> Response:
         authorization.require(request, "read", targets.PLANE)
         Query(request)
@@ -56,6 +58,7 @@ def routes(inside: PlaneStats) -> list[Route]:
             *_replica_families(request, found),
             *_process_families(found),
             *_controller_families(list(inside.backlogs())),
+            *flow_families(flow),
             *_store_families(objects, inside.store_bytes(), inside.disk_free_bytes()),
         )
         return Response(render(families), headers={"content-type": CONTENT_TYPE})

@@ -5,10 +5,10 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mizzen.access import origins
 from mizzen.errors import Forbidden
 from mizzen.server.http.middleware import HttpMiddleware
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MAX_QUOTED = 100
 """The most characters of a header that a message repeats."""
 
@@ -25,16 +25,11 @@ class OriginMiddleware(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        host = ",".join(headers.getlist("host")).lower()
-        if self.loopback and _without_port(host) not in LOOPBACK:
+        host = ",".join(headers.getlist("host"))
+        if self.loopback and not origins.is_loopback(host):
             hint = f"use {scope['scheme']}://127.0.0.1:<port>"
-            raise Forbidden(f"Host '{host[:MAX_QUOTED]}' is not this machine", hint=hint)
-        origins = [origin.lower() for origin in headers.getlist("origin")]
-        if any(origin != f"{scope['scheme']}://{host}" for origin in origins):
-            raise Forbidden(f"pages from '{', '.join(origins)[:MAX_QUOTED]}' may not call this API")
+            raise Forbidden(f"Host '{host[:MAX_QUOTED].lower()}' is not this machine", hint=hint)
+        pages = headers.getlist("origin")
+        if not all(origins.is_own(page, host, (scope["scheme"],)) for page in pages):
+            raise Forbidden(f"pages from '{', '.join(pages)[:MAX_QUOTED]}' may not call this API")
         await self.app(scope, receive, send)
-
-
-def _without_port(host: str) -> str:
-    name, separator, port = host.rpartition(":")
-    return name if separator and (port.isdecimal() or not port) else host

@@ -41,7 +41,17 @@ class CollectionResult:
 async def collect_garbage(
     store: Store, blobs: FileBlobs, now: datetime, grace: timedelta = GRACE, *, data_dir: Path | None = None
 ) -> CollectionResult:
-    """Runs one pass. `data_dir`: the root of the folders that training leaves."""
+    """Runs one pass. `data_dir`: the root of the folders that training leaves. Removes nothing if documents are damaged
+    or lost, because what they reference is not known."""
+    damaged = await asyncio.to_thread(blobs.documents.list_damaged)
+    if damaged:
+        name, why = next(iter(damaged.items()))
+        log.warning(
+            "files without a reference are kept: the document %s, of %d damaged ones, may name them: %s; "
+            "see 'mizzen doctor'",
+            name, len(damaged), why,
+        )  # fmt: skip
+        return CollectionResult()
     before = now - grace
     left = await _collect_training_leftovers(store, blobs, data_dir, before)
     # First list the files, then the references: a version written in between is seen, or its files were just touched.
@@ -94,10 +104,22 @@ async def keep_collecting(
     data_dir: Path | None = None,
     grace: timedelta = GRACE,
     every: float = 3600.0,
+    held: Callable[[], str] = lambda: "",
 ) -> None:
-    """Runs forever, in the plane's task tree. Logs a failed pass; the next pass tries again."""
+    """Runs forever, in the plane's task tree. Logs a failed pass; the next pass tries again.
+
+    `held` says why the references in the store may be incomplete. While it says anything, nothing is collected.
+    """
     while True:
+        if reason := held():
+            log.warning(
+                "files without a reference are kept: %s; after 'mizzen doctor' has found nothing else, "
+                "'mizzen doctor --collect' on the stopped plane ends this",
+                reason,
+            )
         await asyncio.sleep(every)
+        if held():
+            continue
         try:
             done = await collect_garbage(store, blobs, now(), grace, data_dir=data_dir)
         except MizzenError as error:

@@ -36,6 +36,7 @@ STATUS: dict[type[MizzenError], int] = {
     errors.TooLarge: 413,
     errors.UnsupportedMediaType: 415,
     errors.Invalid: 422,
+    errors.TooManyRequests: 429,
     errors.ModelFailed: 500,
     errors.TrainingFailed: 500,
     MizzenError: 500,
@@ -47,6 +48,7 @@ STATUS: dict[type[MizzenError], int] = {
 HEADERS: dict[type[MizzenError], dict[str, str]] = {
     errors.Unauthenticated: {"WWW-Authenticate": 'Bearer realm="mizzen"'},
     errors.Unavailable: {"Retry-After": "1"},
+    errors.TooManyRequests: {"Retry-After": "1"},
 }
 
 

@@ -6,10 +6,11 @@ reveal nothing, and only this plane can read them.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -29,6 +30,8 @@ BLOCK = 128
 """Tokens are padded to multiples of this, to hide the length of the name."""
 WALK = 1000
 """Objects to read at once after a page came out too short: then most objects are hidden from the caller."""
+PIECE = 100
+"""Objects to check before other requests are served."""
 MOST_READ = 20
 """The most pages of the store to read for one response."""
 
@@ -87,7 +90,7 @@ class Paginator:
         version = ""
         for _ in range(MOST_READ):
             page = await store.list(kind, where, limit=size, after=after)
-            seen, version = [*filter(visible, page.items)], page.resource_version
+            seen, version = await _filter(visible, page.items), page.resource_version
             room = 0 if full else limit - len(found)
             found += seen[:room]
             if len(seen) > room:
@@ -100,3 +103,12 @@ class Paginator:
             full = full or (bool(found) and len(page.items) < size)
             after, size = page.next, max(limit + 1, WALK)
         return Listing(tuple(found), version, self.seal(after))
+
+
+async def _filter(visible: Callable[[Resource], bool], items: Sequence[Resource]) -> list[Resource]:
+    seen: list[Resource] = []
+    for start in range(0, len(items), PIECE):
+        if start:
+            await asyncio.sleep(0)
+        seen += filter(visible, items[start : start + PIECE])
+    return seen

@@ -22,11 +22,11 @@ from mizzen.reconcile.recorder import EventNote
 from mizzen.server.admission import create_guards, field_managers, model_family
 from mizzen.server.auth import audit, authorization, targets
 from mizzen.server.deletion import cascade as deletion_cascade
+from mizzen.server.flow_control.execution import execution_of, wait_while_connected
 from mizzen.server.http import list_responses, warning_headers
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import views
 from mizzen.stores.store import Guard, Where
 
@@ -99,7 +99,7 @@ async def delete(request: Request) -> Response:
     left = await deletion_cascade.remove(context, ref, actor, cascade=cascade)
     if left is not None and wait:
         await audit.record_now(request, 202)
-        await run_while_connected(request, deletion_cascade.finish_cascade(context, left))
+        await wait_while_connected(request, deletion_cascade.finish_cascade(context, left))
         left = None
     if left is None:
         return JSONResponse({"name": ref.name, "deleted": True})
@@ -175,7 +175,8 @@ async def _set_current(
             moved = await _move_current(context, model, wanted, actor, decision=decision, guard=guard)
         except Conflict:
             continue  # another write came first; try again
-        await context.wait_for_traffic(moved.meta.resource_version)
+        async with execution_of(request).wait():
+            await context.wait_for_traffic(moved.meta.resource_version)
         return JSONResponse(views.render_model(moved))
 
 

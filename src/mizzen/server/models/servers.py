@@ -21,11 +21,11 @@ from mizzen.runs.checkpoints import Checkpoint
 from mizzen.server.admission import create_guards, field_managers, model_family, privileged_fields, reference_checks
 from mizzen.server.auth import audit
 from mizzen.server.deletion import cascade
+from mizzen.server.flow_control.execution import wait_while_connected
 from mizzen.server.http import warning_headers
 from mizzen.server.http.context import ServerContext, context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import checkpoint_choice, views
 from mizzen.stores.all_pages import each
 from mizzen.stores.store import Store
@@ -101,7 +101,7 @@ async def delete(request: Request) -> Response:
     left = await cascade.remove(context, server.ref, actor, uid=server.meta.uid)
     if left is not None and wait:
         await audit.record_now(request, 202)
-        await run_while_connected(request, cascade.until_gone(context.store, left))
+        await wait_while_connected(request, cascade.until_gone(context.store, left))
         left = None
     if left is None:
         return JSONResponse({"id": server.meta.name, "deleted": True})

@@ -19,8 +19,8 @@ from mizzen.errors import Conflict, DeadlineExceeded, NotFound
 from mizzen.kinds.schema.resource import ACTOR_ANNOTATION, Ref, Resource, Status
 from mizzen.server.admission import model_family
 from mizzen.server.auth import authorization, targets
+from mizzen.server.flow_control.execution import wait_while_connected
 from mizzen.server.http.context import context_of
-from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import servers, views
 from mizzen.stores.all_pages import each
 from mizzen.stores.store import Store
@@ -132,7 +132,7 @@ async def _respond_when(
 
     try:
         async with asyncio.timeout(WAIT_SECONDS):
-            await run_while_connected(request, wait())
+            await wait_while_connected(request, wait())
     except TimeoutError:
         hint = f"it continues in the background; 'mizzen model describe {ref.name}' shows its progress"
         raise DeadlineExceeded(f"{ref} was not ready within {WAIT_SECONDS:g} s", hint=hint) from None

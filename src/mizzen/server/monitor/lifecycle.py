@@ -16,11 +16,11 @@ from mizzen.kinds.schema.resource import Meta, Ref, Resource, Status
 from mizzen.server.admission import field_managers, model_family, privileged_fields
 from mizzen.server.auth import audit, authorization
 from mizzen.server.deletion import cascade
+from mizzen.server.flow_control.execution import wait_while_connected
 from mizzen.server.http import warning_headers
 from mizzen.server.http.context import ServerContext
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.server.http.streaming import run_while_connected
 from mizzen.server.models import views
 from mizzen.server.monitor import sign_in
 from mizzen.stores.all_pages import whole
@@ -52,7 +52,7 @@ async def start(request: Request) -> Response:
         except AlreadyExists:
             going = [each for each in await _list_monitors(context.store, model) if each.deleting]
         for one in going:
-            await run_while_connected(request, cascade.until_gone(context.store, one))
+            await wait_while_connected(request, cascade.until_gone(context.store, one))
 
 
 async def describe(request: Request) -> Response:
@@ -76,7 +76,7 @@ async def end(request: Request) -> Response:
     if ending and query.flag("wait"):
         await audit.record_now(request, 202)
         for each in ending:
-            await run_while_connected(request, cascade.until_gone(store, each))
+            await wait_while_connected(request, cascade.until_gone(store, each))
         ending = []
     return JSONResponse({"name": model.name, "deleted": not ending}, 202 if ending else 200)
 

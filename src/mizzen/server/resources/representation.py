@@ -53,7 +53,7 @@ class Representation:
             items = map(wire, listing.items)
             return JSONResponse(layout.render_list({**around, "metadata": metadata, "items": items}, now))
 
-        return await asyncio.to_thread(table)
+        return table() if len(listing.items) <= list_responses.FEW else await asyncio.to_thread(table)
 
     def render(self, body: dict[str, Any]) -> dict[str, Any]:
         return body if self.layout is None else self.layout.render_object(body, self.now())
@@ -94,7 +94,7 @@ async def list_or_watch(
     context, form = context_of(request), negotiate(request, kind, query)
     limit, token, begin = query.limit(MOST_AT_ONCE), query.text("continue"), watch.parse_watch(query)
     if begin is not None:
-        return watch.respond(context, kind.name, where, begin, visible, forms=form.watch_forms(wire))
+        return watch.respond(request, kind.name, where, begin, visible, forms=form.watch_forms(wire))
     listing = await context.pages.list_page(context.store, kind.name, where, visible, limit=limit, token=token)
     return await form.list_response(listing, kind, lambda item: wire(item.wire()), version)
 

@@ -6,16 +6,19 @@ import asyncio
 import json
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from mizzen.errors import BadRequest, MizzenError
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import API_VERSION, Resource
 from mizzen.kinds.text import selectors
-from mizzen.server.http.context import ServerContext
+from mizzen.server.flow_control.execution import execution_of
+from mizzen.server.http.context import context_of
 from mizzen.server.http.errors import status_body
 from mizzen.server.http.query import Query
 from mizzen.server.http.streaming import aclose_on_exit, until_stopped
@@ -85,10 +88,11 @@ def parse_watch(query: Query) -> WatchOptions | None:
 
 
 def respond(
-    context: ServerContext, kind: str, where: Where, begin: WatchOptions, visible: Visible, *, forms: NextForm
+    request: Request, kind: str, where: Where, begin: WatchOptions, visible: Visible, *, forms: NextForm
 ) -> Response:
     """Returns the response to a watch, which ends when its time is up or the plane stops."""
-    lines = stream_lines(context.store, kind, where, begin, visible, forms=forms)
+    context, slot = context_of(request), execution_of(request).attach()
+    lines = stream_lines(context.store, kind, where, begin, visible, forms=forms, slot=slot)
     return StreamingResponse(until_stopped(lines, context.stopping, begin.seconds), media_type="application/json")
 
 
@@ -101,8 +105,9 @@ async def stream_lines(
     *,
     forms: NextForm = lambda: PLAIN,
     bookmarks: float = BOOKMARKS,
+    slot: AbstractAsyncContextManager[None] | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """Yields the lines of a watch.
+    """Yields the lines of a watch. Holds `slot` while it lists existing objects.
 
     An error, such as an expired resource version, is a last line of type ERROR: the response has already started.
     """
@@ -114,13 +119,14 @@ async def stream_lines(
             since = (await store.list(kind, where, limit=1)).resource_version
         elif not since:
             after: str | None = None
-            while not since or after is not None:
-                page = await store.list(kind, where, limit=PAGE, after=after)
-                since, after = page.resource_version, page.next
-                added = await asyncio.to_thread(selection.initial_lines, page, forms)
-                del page  # while it waits for a slow reader, only the unread lines stay in memory
-                while added:
-                    yield added.popleft()
+            async with slot or nullcontext():
+                while not since or after is not None:
+                    page = await store.list(kind, where, limit=PAGE, after=after)
+                    since, after = page.resource_version, page.next
+                    added = await asyncio.to_thread(selection.initial_lines, page, forms)
+                    del page  # while it waits for a slow reader, only the unread lines stay in memory
+                    while added:
+                        yield added.popleft()
             if begin.marked:
                 yield _bookmark(kind, since, forms(), {INITIAL_END: "true"})
         async with aclose_on_exit(store.watch(kind, since, quiet=bookmarks if begin.bookmarks else None)) as events:

@@ -33,11 +33,12 @@ from mizzen.server.admission import (
 )
 from mizzen.server.admission.decode import Draft
 from mizzen.server.auth import audit, authorization, targets
+from mizzen.server.flow_control.execution import wait_while_connected
 from mizzen.server.http import list_responses, warning_headers
 from mizzen.server.http.context import context_of
 from mizzen.server.http.query import Query
 from mizzen.server.http.request_bodies import read_object
-from mizzen.server.http.streaming import log_response, run_while_connected
+from mizzen.server.http.streaming import log_response
 from mizzen.server.models import views
 from mizzen.server.training import job_logs, job_lookup
 
@@ -136,7 +137,7 @@ async def terminate(request: Request) -> Response:
         code = 202
     if wait and not model_family.has_ended(job):
         await audit.record_now(request, 202)
-        job, code = await run_while_connected(request, job_lookup.wait_ended(context.store, job)), 200
+        job, code = await wait_while_connected(request, job_lookup.wait_ended(context.store, job)), 200
     return JSONResponse(views.render_job(job), code)
 
 

@@ -28,6 +28,7 @@ from mizzen.reconcile.controller import find
 from mizzen.server.admission import create_guards, decode, field_managers, model_family, privileged_fields
 from mizzen.server.admission.decode import is_same
 from mizzen.server.deletion import cascade
+from mizzen.server.flow_control.execution import wait_while_connected
 from mizzen.server.http import list_responses, multipart, streaming, warning_headers
 from mizzen.server.http.context import ServerContext
 from mizzen.server.http.query import Query
@@ -35,7 +36,7 @@ from mizzen.server.http.request_bodies import read_object
 from mizzen.server.models import views
 from mizzen.server.versions import framework_detection, ingest, registration, requirements, sources
 from mizzen.server.versions.ingest import IngestedFiles
-from mizzen.server.versions.sources import VersionOptions
+from mizzen.server.versions.sources import Download, GitFiles, VersionOptions
 from mizzen.stores.all_pages import each
 from mizzen.stores.store import Reads
 
@@ -183,7 +184,10 @@ async def _receive_files(
     if not multipart.has_files(request):
         source, options = sources.decode(await read_object(request), query_options)
         work = ingest.ingest_source(request, model, source, options.entrypoint)
-        return options, await streaming.run_while_connected(request, work)
+        # A remote host may be slow; everything else is work of this machine.
+        remote = isinstance(source, GitFiles | Download)
+        run = wait_while_connected if remote else streaming.run_while_connected
+        return options, await run(request, work)
     with context.blobs.spool(context.limits.upload_bytes) as spool:
         form = await multipart.receive(request, spool, context.limits.upload_bytes, sources.OPTIONS)
         options = sources.options_from_texts({**query_options, **form.texts})

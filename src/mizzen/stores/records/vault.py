@@ -67,6 +67,14 @@ class Vault:
             raise NotFound(f"secret '{name}' has no key '{key}'", hint=suggestion(key, sorted(values), "its keys"))
         return values[key]
 
+    async def check(self) -> None:
+        """Raises MizzenError if there are secrets that the key file cannot decrypt. Creates nothing."""
+        try:
+            witness = await self._secrets.get(*WITNESS)
+        except NotFound:
+            return
+        _unseal(AESGCM(await asyncio.to_thread(_key, self._key_file, create=False)), witness, self._key_file)
+
     async def get(self, namespace: str, name: str) -> SealedSecret:
         """Returns it still sealed. Raises NotFound."""
         return await self._secrets.get(namespace, name)

@@ -13,6 +13,7 @@ from mizzen.errors import Expired, Unavailable
 from mizzen.kinds import catalog
 from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores import name_errors
+from mizzen.stores.marks.checkpoint import StoreMark
 from mizzen.stores.pages import ListCursor, Unread, check_limit, fill_page
 from mizzen.stores.sqlite import codec, indexes, revisions
 from mizzen.stores.sqlite import query as sqlite_query
@@ -136,6 +137,12 @@ def position(connection: sqlite3.Connection) -> tuple[int, int]:
     """Returns the last assigned resource version, and the horizon."""
     [(rv, horizon)] = connection.execute("SELECT rv, horizon FROM state").fetchall()
     return rv, horizon
+
+
+def mark(connection: sqlite3.Connection) -> StoreMark:
+    """Returns the store's id and how far it has come."""
+    [(store, commits, rv)] = connection.execute("SELECT id, commits, rv FROM state").fetchall()
+    return StoreMark(store, commits, rv)
 
 
 def expiry_error(since: int) -> Expired:

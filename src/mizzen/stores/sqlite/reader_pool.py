@@ -16,7 +16,8 @@ from mizzen.kinds.schema.resource import Ref, Resource
 from mizzen.stores.sqlite import read_ops, revisions, schema
 from mizzen.stores.store import EVERYTHING, Guard, Listing, Revision, Where
 
-THREADS = 4
+THREADS = 8
+"""More than a few actors can occupy with long lists (`server/flow_control`)."""
 
 T = TypeVar("T")
 

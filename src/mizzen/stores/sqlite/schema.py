@@ -14,7 +14,7 @@ from pathlib import Path
 from mizzen.errors import Conflict, Unavailable
 from mizzen.stores.sqlite import indexes
 
-SCHEMA = 6
+SCHEMA = 7
 
 _FIRST = (
     "CREATE TABLE state (only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL)",
@@ -108,7 +108,18 @@ _SIXTH = (
         per_month INTEGER NOT NULL, updated TEXT NOT NULL, updated_by TEXT NOT NULL) WITHOUT ROWID""",
 )
 
-_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+_SEVENTH = (
+    # The store's id, and the number of its commits: marks outside of the file name both; see stores/marks. `indexed` is
+    # last, because it is long: marks.wal reads the numbers from the page itself.
+    """CREATE TABLE marked_state (
+        only INTEGER PRIMARY KEY CHECK (only = 1), rv INTEGER NOT NULL, horizon INTEGER NOT NULL,
+        commits INTEGER NOT NULL, id TEXT NOT NULL, indexed TEXT NOT NULL)""",
+    "INSERT INTO marked_state SELECT 1, rv, horizon, 1, lower(hex(randomblob(16))), indexed FROM state",
+    "DROP TABLE state",
+    "ALTER TABLE marked_state RENAME TO state",
+)
+
+_STEPS = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
 """Migrations from each schema to the next. A new file runs all of them, so none is only for old files."""
 
 assert len(_STEPS) == SCHEMA
@@ -135,6 +146,16 @@ def open_writer(path: Path) -> sqlite3.Connection:
 def open_reader(path: Path) -> sqlite3.Connection:
     connection = _connect(path)
     connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def open_untouched(path: Path, *, without_log: bool = False) -> sqlite3.Connection:
+    """Opens a database for reading, so that nothing on the disk changes: closing another connection, if it is the last
+    one, merges the log into the file and removes it. `without_log`: reads the file alone."""
+    options = "mode=ro&immutable=1" if without_log else "mode=ro"
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, isolation_level=None)
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA busy_timeout = 5000")
     return connection
 
 

@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Self
 
 from mizzen.errors import Unavailable
 from mizzen.kinds.schema.resource import Ref, Resource
+from mizzen.stores.marks import verification, wal
+from mizzen.stores.marks.checkpoint import StoreCheckpoint, StoreMark, path_of
 from mizzen.stores.records import sqlite_identities
 from mizzen.stores.records.sqlite_audit import SqliteAudit
 from mizzen.stores.records.sqlite_identities import SqliteIdentities
@@ -30,6 +34,8 @@ from mizzen.stores.sqlite.write_ops import WriteOperations, WriteResult
 from mizzen.stores.sqlite.writer import Writer
 from mizzen.stores.store import EVERYTHING, Event, Guard, Listing, Revision, Where
 
+log = logging.getLogger(__name__)
+
 
 class SqliteStore:
     """Implements `Store`; create one with `open`."""
@@ -40,20 +46,27 @@ class SqliteStore:
         lock: Lock,
         connection: sqlite3.Connection,
         point: sqlite3.Connection,
+        checkpoint: StoreCheckpoint,
         *,
         operations: WriteOperations,
         keep_events: int,
         room: Callable[[], None],
     ) -> None:
-        """Takes over the lock and both connections; `point` reads single objects. Raises sqlite3.Error."""
+        """Takes over the lock, both connections and the checkpoint; `point` reads single objects. Raises
+        sqlite3.Error."""
         head, horizon = read_ops.position(point)
         newest, known = read_ops.newest(point), sqlite_identities.load(point)
+        self._path = path
         self._lock = lock
+        self._checkpoint = checkpoint
         self._point = point
         self._ops = operations
         self._readers = Readers(path)
         self._feed = Feed(self._readers, head=head, horizon=horizon, newest=newest)
-        self._writer = Writer(connection, operations, keep_events=keep_events, publish=self._feed.publish, room=room)
+        self._writer = Writer(
+            connection, operations,
+            keep_events=keep_events, publish=self._feed.publish, room=room, note=checkpoint.note,
+        )  # fmt: skip
         self.identities = SqliteIdentities(self._writer, known)
         self.secrets = SqliteSecrets(self._writer, self._readers)
         self.audit = SqliteAudit(self._writer, self._readers)
@@ -70,7 +83,8 @@ class SqliteStore:
     ) -> Self:
         """Opens the store; creates the file if absent.
 
-        Raises Unavailable if the file cannot be read, and Conflict if another process has it or it is not a store.
+        Raises Unavailable if the file cannot be read. Raises Conflict if another process has it, it is not a store, or
+        it is damaged or behind its marks (see `stores/marks`); then nothing was changed.
 
         A watch can resume as long as at most `keep_events` changes were made since. `clock` and `new_id` are called in
         the writer thread. `room` raises if nothing may be added.
@@ -81,12 +95,21 @@ class SqliteStore:
             try:
                 lock = await Lock.take(path)
                 undo.callback(lock.release)
+                found = await asyncio.to_thread(verification.verify, path)
+                for note in found.notes:
+                    log.warning("%s", note)
                 connection = await asyncio.to_thread(schema.open_writer, path)
                 undo.callback(connection.close)
                 point = schema.open_reader(path)
                 undo.callback(point.close)
+                mark = replace(read_ops.mark(point), held=found.held)
+                checkpoint = await asyncio.to_thread(StoreCheckpoint, path_of(path), mark)
+                undo.callback(checkpoint.close, clean=False)
                 operations = WriteOperations(connection, clock=clock, new_id=new_id)
-                store = cls(path, lock, connection, point, operations=operations, keep_events=keep_events, room=room)
+                store = cls(
+                    path, lock, connection, point, checkpoint,
+                    operations=operations, keep_events=keep_events, room=room,
+                )  # fmt: skip
             except (sqlite3.Error, OSError) as error:
                 raise Unavailable(f"cannot open {path}: {error}") from error
             undo.pop_all()
@@ -147,12 +170,20 @@ class SqliteStore:
         """`async with store.snapshot() as moment`: all reads of `moment` are consistent."""
         return self._readers.snapshot()
 
+    def mark(self) -> StoreMark:
+        """Returns the store's id, and a position that is durable: what is derived from the store now has at least it.
+
+        `held` says why files without a reference must be kept; empty: they may be collected."""
+        return self._checkpoint.mark
+
     async def close(self) -> None:
         """Finishes pending writes and ends every watch. Later calls raise Unavailable."""
         self._feed.close()
         await self._writer.close()
         await self._readers.close()
         self._point.close()
+        # The last connection has merged the log into the file, unless another process reads it right now.
+        self._checkpoint.close(clean=not wal.has_frames(self._path))
         self._lock.release()
 
 

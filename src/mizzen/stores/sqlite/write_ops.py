@@ -107,6 +107,13 @@ class WriteOperations:
         self._connection.execute("DELETE FROM events WHERE rv <= ?", (horizon,))
         return int(horizon)
 
+    def count_commit(self) -> tuple[int, int]:
+        """Returns the number of commits, with this one, and the resource version."""
+        [(commits, rv)] = self._connection.execute(
+            "UPDATE state SET commits = commits + 1 RETURNING commits, rv"
+        ).fetchall()
+        return commits, rv
+
     def _ask(self, guard: Guard | None) -> None:
         if guard is not None:
             guard(SqlitePresent(self._connection))

@@ -48,11 +48,15 @@ class Writer:
         keep_events: int,
         publish: Callable[[Sequence[Event], int, int], None],
         room: Callable[[], None] = lambda: None,
+        note: Callable[[int, int], None] = lambda commits, rv: None,
     ) -> None:
         """`publish(events, horizon, recorded)` is called in the event loop per commit, before its callers get results.
 
         `recorded` is the version of the last change with a history entry, or 0. `room` raises if nothing may be added.
+        `note(commits, resource_version)` is called in the writer thread after each commit, before its callers get
+        results.
         """
+        self._note = note
         self._connection = connection
         self._ops = operations
         self._keep_events = keep_events
@@ -114,15 +118,19 @@ class Writer:
     def _commit(self, batch: list[_Job]) -> tuple[list[object], int]:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
+            before = self._connection.total_changes
             results = [self._attempt(job) for job in batch]
             changed = any(isinstance(result, WriteResult) and result.event for result in results)
             horizon = self._ops.compact(self._keep_events) if changed else 0
+            reached = self._ops.count_commit() if self._connection.total_changes != before else None
             self._connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - callers must get any error, and the thread must continue
             if self._connection.in_transaction:
                 with contextlib.suppress(sqlite3.Error):  # the next BEGIN will report it
                     self._connection.execute("ROLLBACK")
             return [_Failed(_failure(error)) for _ in batch], 0
+        if reached is not None:
+            self._note(*reached)
         return results, horizon
 
     def _attempt(self, job: _Job) -> object:

@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from mizzen.supervisor.data_dir import Home, read_json, write_json
+from mizzen.confinement.files import untrusted_files
+from mizzen.confinement.output_pipe import OutputPipe
+from mizzen.supervisor.data_dir import read_json, write_json
 from mizzen.supervisor.processes import procfs
 from mizzen.supervisor.processes.exits import Exits
-from mizzen.supervisor.processes.spawn import spawn
+from mizzen.supervisor.processes.log_pipe import SALVAGED, HeldPipe, LogPipe, salvage
+from mizzen.supervisor.processes.spawn import SpawnContext, spawn
 from mizzen.supervisor.protocol import ProcessSpec, ProcessView, State
 
 CANNOT_START = 127
@@ -27,6 +31,7 @@ LONG_RUN = 10.0
 WITHOUT_SECRETS = "waiting until a client sends its secrets again"
 
 _MESSAGE_LIMIT = 4096
+OUT_OF_MEMORY = "OutOfMemory"
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +40,7 @@ log = logging.getLogger(__name__)
 class SupervisorContext:
     """State shared by all processes of a supervisor."""
 
-    home: Home
-    environment: Mapping[str, str]
-    listeners: Mapping[str, int]
+    spawning: SpawnContext
     exits: Exits
     loop: asyncio.AbstractEventLoop
     changed: Callable[[Process], None]
@@ -99,6 +102,7 @@ class Process:
         self._timer: asyncio.TimerHandle | None = None
         self._backoff = Backoff()
         self._began = 0.0
+        self._output: LogPipe | HeldPipe | None = None
 
     @classmethod
     def of(cls, context: SupervisorContext, spec: ProcessSpec, *, boot: bool = False) -> Process:
@@ -119,8 +123,11 @@ class Process:
         self._save()  # records the intent, in case the supervisor dies between the spawn and the next record
         self._began = self._context.loop.time()
         try:
-            pid = spawn(self.spec, self.run, self._context.home, self._context.environment, self._context.listeners)
+            self._output = self._create_pipe()
+            pid = spawn(self.spec, self.run, self._context.spawning, self._output.pipe if self._output else None)
         except (OSError, TypeError, ValueError) as error:  # not only absent files: a null byte is a ValueError
+            self._context.spawning.containment.finish(0, self.spec.key, self.run, self._context.loop)
+            self._close_pipe()
             self._on_end(CANNOT_START, f"cannot start {self.spec.argv[0]}: {error}")
             return
         self._context.exits.watch_child(pid, self._on_exit)
@@ -131,7 +138,13 @@ class Process:
         """Adopts a survivor of an earlier supervisor as the running process."""
         self._began = self._context.loop.time()
         self._context.exits.watch_stranger(pid, start, self._on_exit)
+        with suppress(OSError):  # a process of an earlier release writes its log itself
+            self._output = self._hold(OutputPipe(self._pipe_path))
         self._move(State.RUNNING, pid=pid, start=start)
+
+    def save_output(self) -> None:
+        """Saves what a process that is gone left in its pipe. Its descendants, which hold the pipe, must still live."""
+        salvage(self._pipe_path, self._salvage_path, self._context.spawning.logs)
 
     def resume(self, *, lost: bool) -> None:
         """Starts it again after the previous supervisor died. `lost`: it was running, and its exit was not observed."""
@@ -168,6 +181,10 @@ class Process:
 
     def _learn(self, spec: ProcessSpec) -> None:
         """Stores `varying` values and secrets for the next start. Starts now if only secrets were missing."""
+        if (spec.pids, spec.cpu) != (self.spec.pids, self.spec.cpu):
+            self.spec = replace(self.spec, pids=spec.pids, cpu=spec.cpu)
+            self._context.spawning.containment.limit(self.spec, self.run)
+            self._save()
         if spec.varying != self.spec.varying:
             self.spec = replace(self.spec, varying=spec.varying)
             self._save()  # also for the next supervisor, which may start it before a client applies it again
@@ -192,20 +209,26 @@ class Process:
             self._move(State.STOPPING)
 
     def _kill(self) -> None:
-        """Kills the whole session: its children must not outlive it."""
+        """Kills it with all its descendants."""
         self._timer = None
         assert self.view.pid is not None
-        procfs.kill_session(self.view.pid)
+        self._context.spawning.containment.kill(self.view.pid, self.spec.key, self.run)
 
     def _on_exit(self, code: int | None) -> None:
         assert self.view.pid is not None
-        procfs.kill_session(self.view.pid)  # children that it left behind
-        self._on_end(code, _last_words(self.spec))
+        containment = self._context.spawning.containment
+        killed = containment.finish(self.view.pid, self.spec.key, self.run, self._context.loop)
+        self._close_pipe()
+        if killed and code != 0 and not self.spec.lasting:
+            self._on_end(code, _last_words(self.spec) or _describe_shortage(self.spec), OUT_OF_MEMORY)
+        else:
+            self._on_end(code, _last_words(self.spec))
 
-    def _on_end(self, code: int | None, message: str) -> None:
+    def _on_end(self, code: int | None, message: str, reason: str = "") -> None:
         self._cancel_timer()
+        now = self._context.now()
         self.view = replace(
-            self.view, pid=None, start="", exit_code=code, exit_time=self._context.now(), message=message
+            self.view, pid=None, start="", exit_code=code, exit_time=now, message=message, reason=reason
         )
         if self._next is not None:
             self._take(self._next)
@@ -243,9 +266,42 @@ class Process:
         except OSError:  # a full disk must not end supervision; the cost: this process may not be adopted
             log.exception("cannot record %s", self.spec.key)
 
+    def _create_pipe(self) -> LogPipe | HeldPipe | None:
+        """None: it writes its log itself. The plane and the gateways do, so that they never wait for a supervisor."""
+        if self.spec.listeners:
+            return None
+        return self._hold(OutputPipe.create(self._pipe_path))
+
+    def _hold(self, pipe: OutputPipe) -> LogPipe | HeldPipe:
+        logs = self._context.spawning.logs
+        if self.spec.lasting:
+            return HeldPipe(pipe, self._salvage_path, logs)
+        return LogPipe(pipe, Path(self.spec.log), logs, self._context.loop)
+
+    def _close_pipe(self) -> None:
+        if self._output is not None:
+            self._output.close()
+            self._output = None
+
+    @property
+    def piped(self) -> bool:
+        """Whether the supervisor writes its log."""
+        return isinstance(self._output, LogPipe)
+
     @property
     def _record_path(self) -> Path:
-        return self._context.home.processes / f"{self.spec.key}.json"
+        return self._context.spawning.home.processes / f"{self.spec.key}.json"
+
+    @property
+    def _pipe_path(self) -> Path:
+        return self._context.spawning.home.pipes / self.spec.key
+
+    @property
+    def _salvage_path(self) -> Path:
+        """Where the rest of a pipe goes whose reader is gone."""
+        if self.spec.lasting:
+            return self._pipe_path.with_name(f"{self.spec.key}{SALVAGED}")
+        return Path(self.spec.log)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:
@@ -253,11 +309,19 @@ class Process:
             self._timer = None
 
 
+def _describe_shortage(spec: ProcessSpec) -> str:
+    if spec.memory is None:
+        return "the kernel ended it because the machine ran out of memory: limit the memory of models, or add memory"
+    return (
+        f"the kernel ended it because it used more than its limit of {spec.memory:,} bytes: "
+        "raise spec.resources.memory, or make it use less"
+    )
+
+
 def _last_words(spec: ProcessSpec) -> str:
     if not spec.termination_log:
         return ""
     try:
-        with open(spec.termination_log, "rb") as file:
-            return file.read(_MESSAGE_LIMIT).decode(errors="replace").strip()
+        return untrusted_files.read_beginning(spec.termination_log, _MESSAGE_LIMIT).decode(errors="replace").strip()
     except OSError:
         return ""

@@ -6,7 +6,6 @@ import os
 import resource
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -15,7 +14,6 @@ from pathlib import Path
 
 _PROC = Path("/proc")
 _LISTEN = "0A"
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def start_of(pid: int) -> str | None:
@@ -64,6 +62,15 @@ def environ(pid: int) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def find_named(name: str) -> int | None:
+    """Returns a process of this user with this name."""
+    for pid in own_pids():
+        with suppress(OSError):
+            if (_PROC / str(pid) / "comm").read_text().rstrip("\n") == name:
+                return pid
+    return None
+
+
 def own_pids() -> Iterator[int]:
     """Yields the pids of this user's processes. Yields none if there is no /proc."""
     if not _has_proc():
@@ -96,6 +103,12 @@ def limit_data(pid: int, most: int) -> None:
         resource.prlimit(pid, resource.RLIMIT_DATA, (most, most))
 
 
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped the process, as SIGSTOP or a debugger does."""
+    found = _stat(pid)
+    return found is not None and found[0] in "Tt"
+
+
 def wait_for_end(pid: int, start: str, seconds: float) -> bool:
     """Blocks until the process has ended, for at most `seconds`. Returns whether it has ended."""
     deadline = time.monotonic() + seconds
@@ -120,14 +133,6 @@ def kill_session(pid: int) -> None:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(member, signal.SIGKILL)
         killed |= left
-
-
-def become_subreaper() -> None:
-    """Makes orphaned descendants children of this process instead of init, so it can reap them. Linux only."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def holder_of(port: int) -> str:

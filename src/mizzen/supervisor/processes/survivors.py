@@ -1,7 +1,9 @@
 """Processes that outlived their supervisor: finding them, and ending them when no supervisor can.
 
-Every process that a supervisor starts has the data dir, its key and the id of its start in its environment; its
-children inherit them. A survivor is identified by its record (pid and start) or, if never recorded, by those three.
+A process that a supervisor starts is identified by its record (pid and start) or, if never recorded, by its group
+(`confinement.cgroups`): the group's name has its data dir, its key and the id of its start, and no descendant can leave
+it. Where there are no groups, those three are also in the environment, and the watcher of a PID namespace has the id in
+its name.
 
 *Holders* have the listening sockets: the plane, gateways, and a supervisor that one of them is starting. Only holders
 can revive a supervisor. A supervisor that did not inherit those sockets cannot bind the ports until all holders exit.
@@ -14,13 +16,17 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from mizzen.confinement import pid_namespace
+from mizzen.confinement.cgroups import search
+from mizzen.confinement.cgroups.groups import Cgroup
 from mizzen.supervisor.data_dir import Home
 from mizzen.supervisor.listeners import VARIABLE
 from mizzen.supervisor.processes import procfs
+from mizzen.supervisor.processes.log_pipe import SALVAGED, salvage_held
 from mizzen.supervisor.processes.process import ProcessRecord
 from mizzen.supervisor.protocol import Boot
 
@@ -49,7 +55,9 @@ def find(home: Home, key: str | None = None) -> list[Survivor]:
         name = values.get("MIZZEN_PROCESS_KEY")
         return name is not None and key in (None, name)
 
-    return _scan(home, is_ours)
+    members = [survivor for survivor in _members(home) if key in (None, survivor.key)]
+    known = {survivor.pid for survivor in members}
+    return _sort([*members, *(each for each in _scan(home, is_ours) if each.pid not in known)])
 
 
 def holders(home: Home) -> list[Survivor]:
@@ -70,7 +78,9 @@ def match_record(record: ProcessRecord, found: Iterable[Survivor]) -> tuple[int,
     for survivor in found:
         if survivor.leader and record.run and (survivor.key, survivor.run) == (record.spec.key, record.run):
             return survivor.pid, survivor.start
-    return None
+    watcher = procfs.find_named(pid_namespace.mark_of(record.run)) if record.run else None
+    start = procfs.start_of(watcher) if watcher is not None else None
+    return (watcher, start) if watcher is not None and start is not None else None
 
 
 def lasting(home: Home) -> list[Survivor]:
@@ -99,7 +109,10 @@ def end_survivors(home: Home, *, leave: bool = False) -> list[str]:
             members = _with_recorded(home, find(home), lambda _: True)
             return [each for each in members if (each.key, each.run) not in left]
 
-        found = end(living, grace)
+        for record in records(home):
+            if record.spec.lasting and record.spec.key not in {key for key, _ in left}:
+                salvage_held(home.pipes, record.spec.key)
+        found = end(living, grace, home, left)
         clear(home, {key for key, _ in left})
     return [f"{survivor.key} (pid {survivor.pid})" for survivor in found if survivor.leader]
 
@@ -111,22 +124,29 @@ def end_holders(home: Home, grace: float) -> None:
         end(lambda: holders(home), grace)
 
 
-def end_at_once(home: Home, spared: Container[tuple[str, str]] = ()) -> None:
+def end_at_once(home: Home, spared: Collection[tuple[str, str]] = ()) -> None:
     """Kills all processes of a data dir until only those in `spared` (key and start) are left."""
-    _kill((), lambda: [survivor for survivor in find(home) if (survivor.key, survivor.run) not in spared])
+
+    def look() -> list[Survivor]:
+        return [survivor for survivor in find(home) if (survivor.key, survivor.run) not in spared]
+
+    _kill((), look, _groups(home, spared))
 
 
-def end(look: Callable[[], list[Survivor]], grace: float) -> list[Survivor]:
+def end(
+    look: Callable[[], list[Survivor]], grace: float, home: Home | None = None, spared: Collection[tuple[str, str]] = ()
+) -> list[Survivor]:
     """Sends TERM to the processes that `look` finds, then KILL after `grace` seconds until it finds none. Returns the
-    processes found first. Blocks."""
+    processes found first. Blocks. With `home`, also ends the groups of this data dir that are not `spared`."""
     found = look()
+    groups = _groups(home, spared) if home is not None else []
     led = {(survivor.key, survivor.run) for survivor in found if survivor.leader}
     for survivor in found:
         # A live leader ends its own children.
         if survivor.leader or (survivor.key, survivor.run) not in led:
             procfs.send(survivor.pid, survivor.start, signal.SIGTERM)
     _wait(found, grace)
-    _kill(found, look)
+    _kill(found, look, groups)
     return found
 
 
@@ -135,6 +155,9 @@ def clear(home: Home, spared: Container[str] = ()) -> None:
     ended = (path for path in home.processes.iterdir() if path.stem not in spared)
     for path in (home.info, home.socket, home.failure, home.leaving, *ended):
         path.unlink(missing_ok=True)
+    for path in home.pipes.iterdir():
+        if path.name not in spared and not path.name.endswith(SALVAGED):
+            path.unlink(missing_ok=True)
     for path in home.sockets.iterdir():
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
@@ -172,11 +195,35 @@ def _scan(home: Home, wanted: Callable[[Mapping[str, str]], bool]) -> list[Survi
         if start is not None and pid != os.getpid():
             key, run = values.get("MIZZEN_PROCESS_KEY", ""), values.get("MIZZEN_PROCESS_RUN", "")
             found.append(Survivor(pid, start, key, run, procfs.is_leader(pid)))
+    return _sort(found)
+
+
+def _members(home: Home) -> list[Survivor]:
+    """Returns the live members of all groups of this data dir."""
+    found = []
+    prefix = search.prefix_of(str(home.data_dir))
+    for group in search.groups_anywhere(prefix):
+        key, run = search.parse_name(prefix, group.name)
+        for pid in group.members():
+            start = procfs.start_of(pid)
+            if start is not None and pid != os.getpid():
+                found.append(Survivor(pid, start, key, run, procfs.is_leader(pid)))
+    return found
+
+
+def _groups(home: Home, spared: Collection[tuple[str, str]]) -> list[Cgroup]:
+    prefix = search.prefix_of(str(home.data_dir))
+    return [each for each in search.groups_anywhere(prefix) if search.parse_name(prefix, each.name) not in spared]
+
+
+def _sort(found: list[Survivor]) -> list[Survivor]:
     return sorted(found, key=lambda survivor: (len(survivor.start), survivor.start))
 
 
-def _kill(known: Iterable[Survivor], look: Callable[[], list[Survivor]]) -> None:
+def _kill(known: Iterable[Survivor], look: Callable[[], list[Survivor]], groups: Iterable[Cgroup] = ()) -> None:
     deadline = time.monotonic() + _KILL_WAIT
+    for group in groups:  # processes that fork cannot be ended one by one
+        group.end(max(deadline - time.monotonic(), 0))
     left = _select_living(known) + look()
     while left and time.monotonic() < deadline:
         for survivor in left:

@@ -183,7 +183,7 @@ def elsewhere(both: Gateway) -> Iterator[Caller]:
 def test_on_loopback_only_this_machine_may_ask(both: Gateway, elsewhere: Caller, folder: Path) -> None:
     code, words = ended(lambda: elsewhere.infer(request_of("m", [[1, 2]], "x")))
     assert code == "PERMISSION_DENIED"
-    assert words.startswith("Host and Origin must be loopback: only this machine, and pages that")
+    assert words.startswith("Host must be loopback and Origin the same: only this machine, and pages that")
     assert len(noted(folder)) == 1
     with grpcs.calling(f"127.0.0.1:{both.grpc_port}", origin="http://evil.example") as page:
         assert ended(page.method("ServerLive"))[0] == "PERMISSION_DENIED"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from mizzen.gateway.queueing.call import BAD_REQUEST, EXPIRED, FAILED, LOST, OK, UNAVAILABLE, Call
-from mizzen.gateway.queueing.queue import Queue
+from mizzen.gateway.queueing.queue import MAX_RETRIED_BYTES, Queue
 from mizzen.gateway.queueing.scale_from_zero import HoldLimits
 from mizzen.protocol.frames import framing
 from tests.support.examples import examples
@@ -301,3 +301,43 @@ def test_who_leaves_answers_what_it_has_and_gets_no_more() -> None:
     second = world.ask(2)
     world.wait(0.1)
     assert (first.code, second.code, hand.batch) == (OK, 0, None)
+
+
+def test_a_call_with_which_memory_ran_out_is_not_sent_again() -> None:
+    world = World()
+    hand, other = world.hand(), world.hand()
+    call = world.ask(1)
+    world.turn()
+    world.queue.on_out_of_memory(hand, 0)
+    world.queue.on_disconnect(hand)
+    world.wait(0.1)
+    assert (call.code, call.sent, other.batch) == (FAILED, 1, None)
+
+
+def test_the_others_of_its_batch_are_sent_again_alone() -> None:
+    world = World()
+    hand = world.hand()
+    world.ask(0)
+    world.turn()
+    calls = [world.ask(1), world.ask(2), world.ask(3)]
+    hand.answer(world.queue)
+    world.wait(0.1)
+    assert hand.batch == calls
+    world.queue.on_out_of_memory(hand, 1)
+    world.queue.on_disconnect(hand)
+    other = world.hand()
+    for _ in range(2):
+        world.wait(0.1)
+        assert other.batch is not None
+        assert len(other.batch) == 1
+        other.answer(world.queue)
+    assert [(call.code, call.sent) for call in calls] == [(OK, 2), (FAILED, 1), (OK, 2)]
+
+
+def test_a_very_large_call_is_sent_once() -> None:
+    world = World(byte_limit=1 << 30)
+    hand = world.hand()
+    call = world.ask(1, size=MAX_RETRIED_BYTES + 1)
+    world.turn()
+    world.queue.on_disconnect(hand)
+    assert (call.code, call.sent) == (LOST, 1)

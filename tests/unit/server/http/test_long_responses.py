@@ -19,8 +19,11 @@ def shown(number: int) -> dict[str, object]:
     return {"number": number, "name": 'ü"]}'}
 
 
-@given(st.lists(st.integers()), st.text())
-def test_a_list_is_written_in_a_thread(numbers: list[int], token: str) -> None:
+@given(st.lists(st.integers()), st.text(), st.booleans())
+def test_a_long_list_is_written_in_threads(numbers: list[int], token: str, is_long: bool) -> None:
+    THREADS.clear()
+    if is_long:
+        numbers = [*range(list_responses.PIECE), *numbers]
     answer = asyncio.run(
         list_responses.list_response(numbers, shown, {"continue": token.encode(errors="ignore").decode()}, kind="L")
     )
@@ -28,4 +31,5 @@ def test_a_list_is_written_in_a_thread(numbers: list[int], token: str) -> None:
     assert list(said) == ["kind", "metadata", "items"]
     assert said["items"] == [{"number": number, "name": 'ü"]}'} for number in numbers]
     assert answer.headers["content-type"] == "application/json"
-    assert threading.get_ident() not in THREADS
+    if len(numbers) > list_responses.FEW:
+        assert threading.get_ident() not in THREADS

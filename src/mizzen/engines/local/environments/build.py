@@ -12,11 +12,13 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.confinement import machine
 from mizzen.confinement.launcher import child_setup
 from mizzen.confinement.spec import Confinement
@@ -68,11 +70,13 @@ class Builder:
         self._write_step("resolving")
         self._run(installers.create_command(tool, paths, python.path, self._environ))
         base = str(Path(python.path).resolve())
-        with tempfile.TemporaryDirectory(prefix=f".{paths.key}.", dir=paths.root) as folder:
-            confined = self._confinement(base, Path(folder))
-            self._install(tool, Path(folder), confined)
+        with _temporary_folder(paths) as folder:
+            confined = self._confinement(base, folder)
+            self._install(tool, folder, confined)
             self._write_step("compiling it")
-            self._run(installers.compile_command(base, (paths.folder, self._lay_out_runtime())))
+            # Confined, because links in the environment could lead anywhere, also into the runtime's modules.
+            self._run(installers.compile_command(base, paths.folder), confined)
+            self._run(installers.compile_command(base, self._lay_out_runtime()))
             self._write_step("checking it")
             self._run([str(paths.python), "-I", "-c", _CHECK], confined)
         return self._write_stamp(python.version, tool)
@@ -95,7 +99,9 @@ class Builder:
                 _print("not from wheels alone; trying to build packages")
             else:
                 return
-        self._run(command(build=True), confined, cache=folder)
+        cache = folder / "cache"
+        cache.mkdir()
+        self._run(command(build=True), confined, cache=cache)
 
     def _confinement(self, base: str, folder: Path) -> Confinement | None:
         """For code of packages. `base`: the interpreter; `folder`: for temporary files."""
@@ -115,7 +121,7 @@ class Builder:
             command,
             env={**self._environ, **(installers.private_cache(cache) if cache is not None else {})},
             preexec_fn=child_setup(confined, machine.detect()) if confined is not None else None,  # noqa: PLW1509
-            cwd=cache or self._place.root,
+            cwd=cache.parent if cache is not None else self._place.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -146,8 +152,21 @@ class Builder:
         )
         whole = EnvironmentStamp(version, tool, tuple(packages), size, round(time.time() - self._began, 1))
         os.sync()  # after a power loss, the stamp must not exist without the files
-        write_json(paths.stamp, asdict(whole))
+        # Written elsewhere: packages could have put a link at the name of a temporary file.
+        write_json(paths.next_stamp, asdict(whole))
+        paths.next_stamp.replace(paths.stamp)
         return whole
+
+
+@contextmanager
+def _temporary_folder(paths: EnvironmentPaths) -> Iterator[Path]:
+    """Removed in the end, whatever packages did to it."""
+    folder = Path(tempfile.mkdtemp(prefix=f".{paths.key}.", dir=paths.root))
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):
+            remove_tree(folder)
 
 
 def _print(line: str) -> None:

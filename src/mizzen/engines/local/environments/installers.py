@@ -10,7 +10,7 @@ import importlib.util
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -88,10 +88,10 @@ def install_command(
     return [*pip, "install", *quick, *ready, *source, "-r", str(listed)]
 
 
-def compile_command(python: str, folders: Iterable[Path]) -> list[str]:
-    """The command that writes the bytecode of modules, which confined processes cannot. It runs none of their code:
+def compile_command(python: str, folder: Path) -> list[str]:
+    """The command that writes the bytecode of modules, which confined replicas cannot. It runs none of their code:
     `python` is the interpreter without any packages."""
-    return [python, "-I", "-S", "-m", "compileall", "-q", "-j", "0", *map(str, folders)]
+    return [python, "-I", "-S", "-m", "compileall", "-q", "-j", "0", str(folder)]
 
 
 def settings_files(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -103,8 +103,13 @@ def settings_files(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def private_cache(folder: Path) -> dict[str, str]:
-    """Variables that keep a build's temporary files and downloads from those of others."""
-    return dict.fromkeys(("TMPDIR", "TMP", "TEMP", "UV_CACHE_DIR", "PIP_CACHE_DIR", "XDG_CACHE_HOME"), str(folder))
+    """Variables that keep a build's temporary files and downloads from those of others, in new folders of this one."""
+    temporary, cache = folder / "tmp", folder / "cache"
+    for each in (temporary, cache):
+        each.mkdir(exist_ok=True)
+    return dict.fromkeys(("TMPDIR", "TMP", "TEMP"), str(temporary)) | dict.fromkeys(
+        ("UV_CACHE_DIR", "PIP_CACHE_DIR", "XDG_CACHE_HOME"), str(cache)
+    )
 
 
 def filter_environment(environ: Mapping[str, str]) -> dict[str, str]:

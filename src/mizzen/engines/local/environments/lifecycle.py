@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager, suppress
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from mizzen.blobs.disk_room import Room
+from mizzen.blobs.fs.remove_tree import remove_tree
 from mizzen.engines.local import confinements
 from mizzen.engines.local.confinements import DEFAULT_CONFINEMENT, ConfinementPolicy
 from mizzen.engines.local.environments import runtime_bundle
@@ -33,6 +33,7 @@ from mizzen.engines.local.environments.spec import (
     Recipe,
     last_used,
     list_removing,
+    read_stamp,
     root_of,
 )
 from mizzen.engines.local.process_specs import BuiltEnvironment, Obstacle
@@ -248,17 +249,18 @@ def log_of(home: Home, key: str) -> Path:
 
 def _read_stamp(paths: EnvironmentPaths) -> EnvironmentStamp | None:
     """The stamp of a complete environment. None also when its interpreter no longer exists."""
-    found: Any = read_json(paths.stamp)
-    return EnvironmentStamp.of(found) if found is not None and os.access(paths.python, os.X_OK) else None
+    found = read_stamp(paths)
+    return found if found is not None and os.access(paths.python, os.X_OK) else None
 
 
 def _note_use(paths: EnvironmentPaths, now: float) -> None:
+    """Follows no link: packages could have put one there."""
     try:
-        if now - paths.used.stat().st_mtime < _USE_INTERVAL:
+        if now - paths.used.lstat().st_mtime < _USE_INTERVAL:
             return
     except FileNotFoundError:
-        paths.used.touch(mode=0o600)
-    os.utime(paths.used, (now, now))
+        os.close(os.open(paths.used, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    os.utime(paths.used, (now, now), follow_symlinks=False)
 
 
 def _order(paths: EnvironmentPaths, order: dict[str, Any]) -> None:
@@ -296,7 +298,8 @@ def _describe_failure(failure: dict[str, Any]) -> str:
 
 def _remove(folders: Iterable[Path]) -> None:
     for folder in folders:
-        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # tried again at the next start
+            remove_tree(folder)
 
 
 def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
@@ -305,7 +308,7 @@ def _clear(root: Path, home: Home, keep: set[str], before: float) -> list[str]:
     gone = []
     for key in sorted(keys):
         paths = EnvironmentPaths(root, key)
-        if paths.stamp.exists() and last_used(paths) > before:
+        if os.path.lexists(paths.stamp) and last_used(paths) > before:
             continue
         paths.set_aside()
         for file in (paths.order, paths.step, paths.failure):

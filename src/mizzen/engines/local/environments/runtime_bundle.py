@@ -14,7 +14,10 @@ from pathlib import Path
 
 import mizzen
 
-MODULES = ("__init__.py", "frameworks.py", "plugins.py", "protocol", "runtime", "training.py", "version.py")
+MODULES = (
+    "__init__.py", "frameworks.py", "plugins.py", "protobuf_wire.py", "protocol", "runtime", "training.py",
+    "version.py",
+)  # fmt: skip
 """The parts of our package that a runtime imports, and that training code may import."""
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import platform
 import secrets
-import shutil
 import sys
 import sysconfig
 from collections.abc import Mapping
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from mizzen.blobs.fs.remove_tree import remove_tree
+from mizzen.confinement.files.untrusted_files import read_beginning
 from mizzen.kinds.text import requirements
 from mizzen.supervisor.data_dir import read_json
 
@@ -25,6 +26,7 @@ FORM = 1
 """Increased when existing environments must be rebuilt."""
 PREFIX = "env-"
 """The prefix of the keys of build processes."""
+_MOST_STAMP = 4 << 20
 _GOING = ".going"
 """The suffix of folders that are being removed."""
 
@@ -87,6 +89,11 @@ class EnvironmentPaths:
         return self.folder / ".complete"
 
     @property
+    def next_stamp(self) -> Path:
+        """The stamp while it is written, outside the folder that packages can write to while they are built."""
+        return self.root / f"{self.key}.stamp.json"
+
+    @property
     def used(self) -> Path:
         """Its modification time says when a workload last wanted the environment."""
         return self.folder / ".used"
@@ -129,7 +136,8 @@ class EnvironmentPaths:
         """Blocking, until all its files are deleted."""
         going = self.set_aside()
         if going is not None:
-            shutil.rmtree(going, ignore_errors=True)
+            with suppress(OSError):
+                remove_tree(going)
 
 
 def list_removing(root: Path) -> list[Path]:
@@ -160,20 +168,27 @@ def list_stored(data_dir: Path) -> list[StoredEnvironment]:
     found = []
     for stamp in root_of(data_dir).glob("[!.]*/.complete"):
         paths = EnvironmentPaths(root_of(data_dir), stamp.parent.name)
-        whole, order = read_json(stamp), read_json(paths.order) or {}
+        whole, order = read_stamp(paths), read_json(paths.order) or {}
         if whole is not None:
-            content = EnvironmentStamp.of(whole)
             lines = tuple(order.get("requirements", ()))
             found.append(
                 StoredEnvironment(
-                    paths.key, lines, content.python, content.tool, content.packages, content.size, last_used(paths)
+                    paths.key, lines, whole.python, whole.tool, whole.packages, whole.size, last_used(paths)
                 )
             )
     return sorted(found, key=lambda one: one.used, reverse=True)
 
 
+def read_stamp(paths: EnvironmentPaths) -> EnvironmentStamp | None:
+    """None if there is none. The code of packages could have written anything there while it was built."""
+    try:
+        return EnvironmentStamp.of(json.loads(read_beginning(paths.stamp, _MOST_STAMP)))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
 def last_used(paths: EnvironmentPaths) -> float:
     for file in (paths.used, paths.stamp):
         with suppress(FileNotFoundError):
-            return file.stat().st_mtime
+            return file.lstat().st_mtime
     return 0.0

@@ -12,6 +12,8 @@ import msgspec
 from mizzen.protobuf_wire import encode_field, encode_varint
 
 _LENGTH = struct.Struct("<I")
+_MAX_CACHED_BYTES = 4 << 10
+"""Longer descriptions of outputs are not cached."""
 _MAX_CACHED = 1024
 
 
@@ -33,7 +35,9 @@ class InferResponseEncoder:
         if known is None:
             if len(self._outputs) >= _MAX_CACHED:
                 self._outputs.clear()
-            known = self._outputs[text] = _encode_outputs(msgspec.json.decode(text))
+            known = _encode_outputs(msgspec.json.decode(text))
+            if len(text) <= _MAX_CACHED_BYTES:
+                self._outputs[text] = known
         described, sizes = known
         head = self._head_of(name, version)
         if len(sizes) == 1 and sizes[0] < 128 and len(id_) < 128:  # the most common case

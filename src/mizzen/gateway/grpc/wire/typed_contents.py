@@ -31,6 +31,8 @@ STEP = 32 << 10
 MAX_PIECES = 4096
 """Maximum pieces for the numbers of one input; clients pack them into one."""
 
+_TOO_MANY_UNKNOWN = "it has too many unknown fields"
+
 _FIELDS: Final = {
     1: "bool_contents", 2: "int_contents", 3: "int64_contents", 4: "uint_contents", 5: "uint64_contents",
     6: "fp32_contents", 7: "fp64_contents", 8: "bytes_contents",
@@ -65,7 +67,7 @@ def convert_in_steps(
         if code in "fd":
             made.add(_check_floats(message_of(value), code))
         else:
-            packed = memoryview(value if kind == BYTES else encode_varint(value))  # type: ignore[arg-type]
+            packed = message_of(value) if kind == BYTES else memoryview(encode_varint(_varint_of(value)))
             for step in _split_integers(packed):
                 made.add(
                     _pack_integers(
@@ -93,7 +95,7 @@ def run_to_end(work: Generator[int, None, Any]) -> Any:
 def _convert_texts(pieces: Iterable[memoryview], place: int, most: int) -> Generator[int, None, memoryview]:
     """Convert BYTES elements. Written for speed, because there may be millions."""
     made = bytearray()
-    count = 0
+    count = unknown = 0
     for piece in pieces:
         data, at, end = bytes(piece), 0, len(piece)
         while at < end:
@@ -101,6 +103,9 @@ def _convert_texts(pieces: Iterable[memoryview], place: int, most: int) -> Gener
                 number, _, _ = next(iter_fields(piece, at))
                 if number in _FIELDS:
                     raise ValueError(f"inputs[{place}].contents.{_FIELDS[number]}: BYTES must be in bytes_contents")
+                unknown += 1
+                if unknown > MAX_PIECES:
+                    raise Malformed(_TOO_MANY_UNKNOWN)
                 at = field_end(piece, at)
                 continue
             size, start = data[at + 1], at + 2
@@ -149,11 +154,22 @@ class _ByteJoiner:
 
 def _iter_values(pieces: Iterable[memoryview], datatype: str, place: int) -> Iterator[tuple[int, int | memoryview]]:
     number, _ = _KINDS[datatype]
+    unknown = 0
     for found, kind, value in (each for piece in pieces for each in iter_fields(piece)):
         if found == number:
             yield kind, value
-        elif found in _FIELDS:
+            continue
+        if found in _FIELDS:
             raise ValueError(f"inputs[{place}].contents.{_FIELDS[found]}: {datatype} must be in {_FIELDS[number]}")
+        unknown += 1
+        if unknown > MAX_PIECES:
+            raise Malformed(_TOO_MANY_UNKNOWN)
+
+
+def _varint_of(value: int | memoryview) -> int:
+    if not isinstance(value, int):
+        raise Malformed("it has bytes of a fixed size where a varint is expected")
+    return value
 
 
 def _check_floats(packed: memoryview, code: str) -> memoryview:

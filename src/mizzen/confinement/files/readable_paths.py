@@ -30,10 +30,15 @@ def devices() -> list[str]:
 
 
 def readable(protected: Collection[str], more: Iterable[str] = ()) -> list[str]:
-    """These paths and `more`, without those in `protected` and what lies below them."""
+    """These paths and `more`, without those in `protected` and what lies below them. Links are resolved."""
     real = sorted({os.path.realpath(path) for path in protected})
     roots = [*_SYSTEM, *_interpreters(), *(os.path.realpath(path) for path in _LINKED), *_public(_ETC), *more]
     return [path for root in dict.fromkeys(roots) for path in without(os.path.realpath(root), real)]
+
+
+def list_named() -> tuple[str, ...]:
+    """Paths of the above as programs name them, through links."""
+    return (sys.executable, sys.prefix, *_LINKED, *(path for path in sys.path if os.path.isabs(path)))
 
 
 def without(path: str, protected: Collection[str]) -> Iterator[str]:
@@ -93,7 +98,3 @@ def _split(folder: str) -> tuple[list[str], bool]:
             else:
                 whole = False
     return parts, whole
-
-
-def existing(paths: Iterable[str]) -> list[str]:
-    return [path for path in paths if os.path.lexists(path)]
