@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from mizzen.blobs.file_store import FileBlobs
 from mizzen.engines.engine import Engine, Observation
+from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.kinds.schema.resource import Meta, Resource
 from mizzen.kinds.workload import WorkloadStatus
@@ -69,7 +70,9 @@ class LocalWorld:
         plane.start()
 
     def engine(self) -> Engine:
-        self._engines.append(LocalEngine(self._plane.home, self._blobs, python=sys.executable))
+        # Processes of these tests leave notes next to the data dir.
+        confining = ConfinementPolicy(write=(str(self._plane.home.data_dir.parent),))
+        self._engines.append(LocalEngine(self._plane.home, self._blobs, python=sys.executable, confining=confining))
         return self._engines[-1]
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support import planes
+from tests.support import planes, run_folder
 
 MODEL = """
 import os, time
@@ -122,7 +122,7 @@ def test_what_is_refused_is_started_beside(plane: planes.TestPlane, control: htt
 def test_a_plane_that_is_killed_while_it_is_loaded_goes_on_with_it(
     plane: planes.TestPlane, control: httpx2.Client, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
+    gate = run_folder.shared("gate") / "gate"
     add(plane, tmp_path, "2", gate=str(gate))
     pid = plane.pid("runtime")
     with callers(plane) as answers:
@@ -140,7 +140,7 @@ def test_a_plane_that_is_killed_while_it_is_loaded_goes_on_with_it(
 def test_a_process_that_is_killed_while_it_loads_comes_back_as_it_was(
     plane: planes.TestPlane, control: httpx2.Client, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
+    gate = run_folder.shared("gate") / "gate"
     add(plane, tmp_path, "2", gate=str(gate))
     with callers(plane) as answers:
         move(control, "2")

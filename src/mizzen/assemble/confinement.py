@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.confinement import landlock, machine
+from mizzen.confinement import landlock
 from mizzen.confinement.machine import Machine
 from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.errors import Fault, Invalid
@@ -42,9 +42,8 @@ class ConfinementReport:
         return f"models are confined by {', '.join(self.layers)}{without}"
 
 
-def policy_of(settings: Settings, home: Home) -> ConfinementPolicy:
+def policy_of(settings: Settings, home: Home, offered: Machine) -> ConfinementPolicy:
     """Raises Invalid if the machine does not offer what the settings require."""
-    offered = machine.detect()
     faults = [*_faults_of_user(settings, offered), *_faults_of_paths(settings, home)]
     if settings.confine_models == "required" and not report(settings, offered).confined:
         fault = "this machine offers neither Landlock (Linux 5.13 or later) nor mount namespaces"
