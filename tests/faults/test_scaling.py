@@ -18,7 +18,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.support import load, planes
+from tests.support import load, planes, run_folder
 from tests.support.caller import COEFFICIENTS
 
 SERVERS = "/apis/mizzen.dev/v1alpha1/namespaces/default/inferencemodels"
@@ -197,7 +197,7 @@ def test_beyond_the_bound_callers_are_told_when_to_come_again(tmp_path: Path) ->
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "settings.toml").write_text("held_limit = 3\n")
     with planes.running_plane(tmp_path / "data") as plane:
-        gate = tmp_path / "gate"
+        gate = run_folder.shared("gate") / "gate"
         gate.touch()
         waits = f"import numpy, os\nwhile not os.path.exists({str(gate)!r}):\n    time.sleep(0.01)"
         (tmp_path / "slow.py").write_text(MODEL.replace("import numpy", waits))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mizzen.confinement import landlock, machine, pid_namespace
+from mizzen.confinement import landlock, pid_namespace
 from mizzen.confinement.cgroups import hierarchies
 from mizzen.confinement.cgroups.hierarchies import Hierarchies
 from mizzen.confinement.machine import Machine
@@ -44,9 +44,8 @@ class ConfinementReport:
         return f"models are confined by {', '.join(self.layers)}{without}"
 
 
-def policy_of(settings: Settings, home: Home) -> ConfinementPolicy:
+def policy_of(settings: Settings, home: Home, offered: Machine) -> ConfinementPolicy:
     """Raises Invalid if the machine does not offer what the settings require."""
-    offered = machine.detect()
     faults = [*_faults_of_user(settings, offered), *_faults_of_paths(settings, home)]
     if settings.confine_models == "required" and not report(settings, offered).confined:
         fault = "this machine offers neither Landlock (Linux 5.13 or later) nor mount namespaces"

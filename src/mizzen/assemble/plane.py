@@ -140,7 +140,7 @@ async def _open_base(settings: Settings, listeners: Mapping[str, int]) -> _Base:
         home, blobs, python=sys.executable, reveal=vault.reveal, gpus=gpus,
         build_settings=environments.build_settings_of(settings),
         blob_env=training.disk_limit_variables(settings), blob_secrets=blob_secrets,
-        confining=confinement.policy_of(settings, home),
+        confining=confinement.policy_of(settings, home, machine.detect()),
     )  # fmt: skip
     return _Base(settings, listeners, home, token, inference_url, room, store, vault, blobs, engine, len(gpus))
 

@@ -267,7 +267,7 @@ async def _building(plane: Supervised, environments: Environments, wanted: Envir
 
 
 def test_a_builder_that_is_killed_leaves_nothing_that_is_used(plane: Supervised, tmp_path: Path) -> None:
-    gate, clock = tmp_path / "gate", Clock()
+    gate, clock = tmp_path / "w" / "gate", Clock()
     _slow(tmp_path / "w", gate, "thing")
 
     async def body() -> None:
@@ -288,7 +288,7 @@ def test_a_builder_that_is_killed_leaves_nothing_that_is_used(plane: Supervised,
 
 
 def test_a_build_that_takes_too_long_is_ended(plane: Supervised, tmp_path: Path) -> None:
-    gate, clock = tmp_path / "gate", Clock()
+    gate, clock = tmp_path / "w" / "gate", Clock()
     _slow(tmp_path / "w", gate, "thing")
 
     async def body() -> None:
@@ -323,7 +323,7 @@ def test_without_room_nothing_is_built(plane: Supervised, index: Path) -> None:
 
 
 def test_a_build_outlives_the_plane_that_ordered_it(plane: Supervised, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
+    gate = tmp_path / "w" / "gate"
     _slow(tmp_path / "w", gate, "thing")
 
     async def body() -> None:
@@ -341,7 +341,7 @@ def test_a_build_outlives_the_plane_that_ordered_it(plane: Supervised, tmp_path:
 
 
 def test_what_nobody_wants_any_more_is_not_built(plane: Supervised, tmp_path: Path) -> None:
-    _slow(tmp_path / "w", tmp_path / "gate", "thing", "other")
+    _slow(tmp_path / "w", tmp_path / "w" / "gate", "thing", "other")
 
     async def body() -> None:
         async with opened(plane, tmp_path / "w") as environments:
@@ -363,7 +363,7 @@ def test_what_nobody_wants_any_more_is_not_built(plane: Supervised, tmp_path: Pa
 
 def test_not_more_than_some_are_built_at_once(plane: Supervised, tmp_path: Path) -> None:
     names = ("one", "two", "three")
-    gate = tmp_path / "gate"
+    gate = tmp_path / "w" / "gate"
     _slow(tmp_path / "w", gate, *names)
 
     async def body() -> None:
@@ -418,7 +418,7 @@ def test_files_that_take_long_to_go_keep_nobody_waiting(
     plane: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither those of a builder that was ended, nor those that nobody needed any more."""
-    gate, clock, go_on = tmp_path / "gate", Clock(), threading.Event()
+    gate, clock, go_on = tmp_path / "w" / "gate", Clock(), threading.Event()
     _slow(tmp_path / "w", gate, "slow")
     for version in ("1.0", "2.0"):
         wheels.make(tmp_path / "w", "thing", version)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.blobs.file_store import FileBlobs
+from mizzen.engines.local.confinements import ConfinementPolicy
 from mizzen.engines.local.engine import LocalEngine
 from mizzen.engines.local.probes.http_probe import ProbeIntervals
 from mizzen.errors import NotFound
@@ -69,7 +70,9 @@ def test_what_answers_outlives_a_supervisor_and_is_adopted_by_the_next(tmp_path:
 
 def test_who_finds_its_port_taken_gets_another(tmp_path: Path) -> None:
     """Its first process waits until somebody else has the port, and then ends because of it."""
-    began, go = tmp_path / "began", tmp_path / "go"
+    own = tmp_path / "own"
+    own.mkdir()
+    began, go = own / "began", own / "go"
     os.mkfifo(go)
     waits = f"""
 if not os.path.exists({str(began)!r}):
@@ -88,7 +91,7 @@ if not os.path.exists({str(began)!r}):
         assert after.address != before.address
         assert await ready(engine, given) == await engine.apply(given), "and keeps it"
 
-    run(tmp_path, body)
+    run(tmp_path, body, confining=ConfinementPolicy(write=(str(own),)))
 
 
 def test_a_port_that_was_told_and_is_taken_by_now_is_not_used(tmp_path: Path) -> None:

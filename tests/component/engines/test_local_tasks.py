@@ -142,13 +142,17 @@ def put_away(seen: Observation) -> bool:
 
 
 def test_one_that_ended_while_nobody_looked_is_known_by_its_record(tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    waits = f"import os, time\nwhile not os.path.exists({str(go)!r}): time.sleep(0.02)\nraise SystemExit(5)"
+    waits = (
+        "import os, time\n"
+        "while not os.path.exists(os.environ['MIZZEN_CHECKPOINT_DIR'] + '/.go'): time.sleep(0.02)\n"
+        "raise SystemExit(5)"
+    )
 
     async def body(plane: Supervised) -> None:
         before = only(await running(plane, training(waits)))
         left(plane, leave=True)
-        go.touch()
+        [checkpoints] = plane.home.data_dir.glob("training/*/checkpoints")
+        (checkpoints / ".go").touch()
         until(lambda: procfs.start_of(before.pid or 0) is None)
         anew(plane)
         seen = only(await over(plane, training(waits)))

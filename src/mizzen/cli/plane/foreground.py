@@ -42,6 +42,7 @@ def run(settings: Settings, flags: Mapping[str, Any], *, demo: bool, detach: boo
     home = Home.of(settings.root)
     with Interrupts() as interrupts:
         tether = _start(settings, flags, home, interrupts, demo=demo, detach=detach, began=began)
+        _warn_of_confinement(boot.settings_of(home) or settings)
         place = locate.in_data_dir(settings.root)
         asyncio.run(welcome.show(place, settings.root, strangers=settings.loopback and settings.anonymous))
         if tether is None:
@@ -140,6 +141,15 @@ def _note_release(home: Home) -> None:
             f"the running plane is Mizzen {running}, and this command is {__version__}; "
             "'mizzen down' and 'mizzen up' restart it with this version"
         )
+
+
+def _warn_of_confinement(settings: Settings) -> None:
+    from mizzen.assemble import confinement
+    from mizzen.confinement import machine
+
+    found = confinement.report(settings, machine.detect())
+    if not found.confined:
+        output.warn(found.sentence)
 
 
 def _attach_tether(home: Home) -> KeptTether:

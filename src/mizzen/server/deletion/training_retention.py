@@ -153,8 +153,8 @@ def _newest_change(folder: Path, depth: int | None = None) -> float:
     for here, folders, files in os.walk(folder):
         for name in (".", *files):
             try:
-                newest = max(newest, os.stat(os.path.join(here, name)).st_mtime)
-            except FileNotFoundError:
+                newest = max(newest, os.lstat(os.path.join(here, name)).st_mtime)
+            except OSError:
                 continue
         if depth is not None and len(Path(here).relative_to(folder).parts) >= depth - 1:
             folders.clear()
