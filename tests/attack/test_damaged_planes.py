@@ -178,8 +178,11 @@ def test_an_older_store_is_accepted_by_its_owner_only_when_asked(tmp_path: Path,
         kept = blobs(data)
         supervisor = json.loads((data / "run" / "supervisor.json").read_bytes())["pid"]
         left = {*plane.pids("runtime")} - {supervisor}
-        # The supervisor first: it would start the others again.
-        for pid in (supervisor, plane.pid("plane"), plane.pid("gateway-0")):
+        # The supervisor is stopped first and killed last: it starts nothing again, and none of the others sees it die,
+        # which would start another one.
+        ours = (plane.pid("plane"), plane.pid("gateway-0"))
+        os.kill(supervisor, signal.SIGSTOP)
+        for pid in (*ours, supervisor):
             os.kill(pid, signal.SIGKILL)
         os.truncate(data / "mizzen.db-wal", 0)
         refused = planes.run_cli(data, "doctor", check=False)
