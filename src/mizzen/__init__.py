@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         NoRoom,
         NotFound,
         TooLarge,
+        TooManyRequests,
         TrainingFailed,
         Unauthenticated,
         Unavailable,
@@ -35,7 +36,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExists", "BadRequest", "Conflict", "DeadlineExceeded", "Expired", "Fault", "Forbidden", "Graph",
     "Invalid", "Job", "MizzenError", "MizzenWarning", "Model", "ModelFailed", "Monitor", "NoRoom", "NotFound", "Plane",
-    "TooLarge", "TrainingFailed", "Unauthenticated", "Unavailable", "UnsupportedMediaType", "connect", "start",
+    "TooLarge", "TooManyRequests", "TrainingFailed", "Unauthenticated", "Unavailable", "UnsupportedMediaType",
+    "connect", "start",
 ]  # fmt: skip
 
 

@@ -21,6 +21,7 @@ BUCKET = "models"
 _KEY, _SECRET = "mizzen", "not-so-secret"
 _PORTS = ("master", "master.grpc", "volume", "volume.grpc", "filer", "filer.grpc", "s3", "s3.grpc")
 _SECONDS = 90.0
+_ATTEMPTS = 5
 
 
 class Seaweed:
@@ -54,6 +55,18 @@ class Seaweed:
                 said = (self._folder / "log").read_text(errors="replace")[-3000:]
                 raise AssertionError(f"SeaweedFS does not start:\n{said}")
             time.sleep(0.05)
+
+    def start_anywhere(self) -> None:
+        """The first start. Another process may have taken one of the ports that were free: then with others."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self.start()
+                break
+            except AssertionError as error:
+                if "address already in use" not in str(error) or attempt == _ATTEMPTS - 1:
+                    raise
+            self.kill()
+            self._ports = dict(zip(_PORTS, _free_ports(len(_PORTS)), strict=True))
 
     def kill(self) -> None:
         """As a power cut ends a process."""
@@ -93,7 +106,7 @@ def seaweed() -> Iterator[Seaweed]:
     folder = Path(tempfile.mkdtemp(prefix="weed-"))  # short: sockets are in it
     server = Seaweed(folder)
     try:
-        server.start()
+        server.start_anywhere()
         yield server
     finally:
         server.kill()

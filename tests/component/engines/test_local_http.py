@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +30,9 @@ AT_ONCE = ProbeIntervals(grace=0.0)
 
 
 def local(plane: Supervised, **given: object) -> LocalEngine:
-    confining, blobs = may_write_notes(), FileBlobs(plane.home.data_dir / "blobs")
-    return LocalEngine(plane.home, blobs, python=sys.executable, confining=confining, **given)  # type: ignore[arg-type]
+    blobs = FileBlobs(plane.home.data_dir / "blobs")
+    named: dict[str, Any] = {"confining": may_write_notes(), **given}
+    return LocalEngine(plane.home, blobs, python=sys.executable, **named)
 
 
 def run(tmp_path: Path, body: Callable[[Supervised, LocalEngine], Awaitable[None]], **given: object) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mizzen.assemble import confinement
+from mizzen.confinement.cgroups.hierarchies import NO_HIERARCHIES
 from mizzen.confinement.machine import Machine
 from mizzen.errors import Invalid
 from mizzen.settings import Settings
@@ -30,7 +31,7 @@ NOTHING = Machine(landlock=0, seccomp=False, namespaces="none", root=False)
     ],
 )
 def test_what_a_machine_lacks_is_said(offered: Machine, status: str, reason: str, said: str) -> None:
-    found = confinement.condition(confinement.report(Settings(), offered))
+    found = confinement.condition(confinement.report(Settings(), offered, NO_HIERARCHIES, "none"))
     assert (found.status, found.reason) == (status, reason)
     assert found.message is not None
     assert said in found.message
