@@ -115,6 +115,8 @@ class PipelinedProtocol(TimedHttpProtocol):
         if self.transport.is_closing():
             return
         self._pipeline.popleft()
+        if self.cycle.response_complete:  # the app may have answered without taking a body that had paused the reading
+            self.flow.resume_reading()
         self._next_turn()
         self.advance()
 

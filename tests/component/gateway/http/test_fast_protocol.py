@@ -265,3 +265,14 @@ def test_bytes_of_a_tensor_pass_unread(gateway: Gateway, runtime: Runtime) -> No
     assert gateway.ask("POST", INFER, body).sums == [3.5]
     assert runtime.batches[-1][0][0][0][4] == b"[1.50, \t2e0]"
     assert json.loads(body)
+
+
+def test_an_answer_before_the_body_was_taken_does_not_end_the_reading(gateway: Gateway) -> None:
+    """The app answers a request for what is not a graph without its body, which had paused the reading."""
+    explain = request("POST", "/v2/models/m/explain", b" " * (1 << 18))
+    with gateway.client() as client:
+        for _ in range(3):
+            client.send(explain)
+            assert client.answer().status == 409
+            client.send(request("POST", "/v2/models/m/explain", b"{}"))
+            assert client.answer().status == 409

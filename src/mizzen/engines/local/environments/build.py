@@ -75,10 +75,10 @@ class Builder:
             self._install(tool, folder, confined)
             self._write_step("compiling it")
             # Confined, because links in the environment could lead anywhere, also into the runtime's modules.
-            self._run(installers.compile_command(base, paths.folder), confined)
+            self._run(installers.compile_command(base, paths.folder), confined, cache=folder)
             self._run(installers.compile_command(base, self._lay_out_runtime()))
             self._write_step("checking it")
-            self._run([str(paths.python), "-I", "-c", _CHECK], confined)
+            self._run([str(paths.python), "-I", "-c", _CHECK], confined, cache=folder)
         return self._write_stamp(python.version, tool)
 
     def _install(self, tool: str, folder: Path, confined: Confinement | None) -> None:
@@ -99,9 +99,7 @@ class Builder:
                 _print("not from wheels alone; trying to build packages")
             else:
                 return
-        cache = folder / "cache"
-        cache.mkdir()
-        self._run(command(build=True), confined, cache=cache)
+        self._run(command(build=True), confined, cache=folder)
 
     def _confinement(self, base: str, folder: Path) -> Confinement | None:
         """For code of packages. `base`: the interpreter; `folder`: for temporary files."""
@@ -121,7 +119,7 @@ class Builder:
             command,
             env={**self._environ, **(installers.private_cache(cache) if cache is not None else {})},
             preexec_fn=child_setup(confined, machine.detect()) if confined is not None else None,  # noqa: PLW1509
-            cwd=cache.parent if cache is not None else self._place.root,
+            cwd=cache or self._place.root,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -90,8 +90,8 @@ def install_command(
 
 def compile_command(python: str, folder: Path) -> list[str]:
     """The command that writes the bytecode of modules, which confined replicas cannot. It runs none of their code:
-    `python` is the interpreter without any packages."""
-    return [python, "-I", "-S", "-m", "compileall", "-q", "-j", "0", str(folder)]
+    `python` is the interpreter without any packages. One process: several would talk over sockets with long paths."""
+    return [python, "-I", "-S", "-m", "compileall", "-q", str(folder)]
 
 
 def settings_files(environ: Mapping[str, str]) -> tuple[str, ...]:
