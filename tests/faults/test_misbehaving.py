@@ -147,8 +147,8 @@ def test_leaks(moody: Moody) -> None:
             assert len(answers) < 100, "twice as much as both may take, and more"
         moody.until_both()
         flowing(running)
-    # One that does not fit into what is left of either process is too much for both.
-    assert {answer.status_code for answer in answers} <= {200, 502}
+    # 500: it was alone when memory ran out. 502: it did not fit into what was left of either process.
+    assert {answer.status_code for answer in answers} <= {200, 500, 502}
     assert answers[0].json()["outputs"][0]["data"] == [5.0 + LEAK * COEFFICIENTS[3]]
     all_right(running)
 
