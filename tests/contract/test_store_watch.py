@@ -241,19 +241,23 @@ async def test_cancelling_or_closing_a_watch_leaves_the_others(store: Store) -> 
 
 @every_store
 def test_closing_the_store_ends_every_watch(opener: Opener, tmp_path: Path) -> None:
-    async def follow(store: Store, since: str) -> list[Event]:
-        return [event async for event in store.watch("Model", since)]
+    async def follow(store: Store, since: str, seen: list[Event]) -> None:
+        async for event in store.watch("Model", since):
+            seen.append(event)  # noqa: PERF401 - what has come so far is looked at
 
     async def body() -> None:
         store = await opener(tmp_path)
         await store.create(model("iris"), "ann")
         unread = store.watch("Model", "0")
         await anext(unread)
-        watchers = [asyncio.create_task(follow(store, str(i % 2))) for i in range(10)]
-        await asyncio.sleep(0.05)
-        await store.close()
+        seen: list[list[Event]] = [[] for _ in range(10)]
+        watchers = [asyncio.create_task(follow(store, str(i % 2), events)) for i, events in enumerate(seen)]
         async with asyncio.timeout(60):
-            assert [len(events) for events in await asyncio.gather(*watchers)] == [1, 0] * 5
+            while sum(map(len, seen)) < 5:  # noqa: ASYNC110 - an event would have to be set by each of them
+                await asyncio.sleep(0.01)
+            await store.close()
+            await asyncio.gather(*watchers)
+            assert [len(events) for events in seen] == [1, 0] * 5
             with pytest.raises(StopAsyncIteration):
                 await anext(unread)
 
