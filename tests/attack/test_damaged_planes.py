@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -176,14 +175,9 @@ def test_an_older_store_is_accepted_by_its_owner_only_when_asked(tmp_path: Path,
         planes.wait_until(lambda: predicts(plane), "it predicts")
         plane.cli("deploy", str(models.save_weigher(tmp_path / "weigher.joblib")), "--name", "weigher")
         kept = blobs(data)
-        supervisor = json.loads((data / "run" / "supervisor.json").read_bytes())["pid"]
+        supervisor = plane.status()["supervisor_pid"]
         left = {*plane.pids("runtime")} - {supervisor}
-        # The supervisor is stopped first and killed last: it starts nothing again, and none of the others sees it die,
-        # which would start another one.
-        ours = (plane.pid("plane"), plane.pid("gateway-0"))
-        os.kill(supervisor, signal.SIGSTOP)
-        for pid in (*ours, supervisor):
-            os.kill(pid, signal.SIGKILL)
+        planes.kill_all_but_replicas(plane)
         os.truncate(data / "mizzen.db-wal", 0)
         refused = planes.run_cli(data, "doctor", check=False)
         assert refused.returncode == 1

@@ -9,7 +9,6 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.support import escapes, planes
@@ -132,12 +131,7 @@ def test_down_finds_it_after_everything_of_ours_was_killed_and_up_refuses_to_sta
     own: planes.TestPlane, tmp_path: Path, words: list[str]
 ) -> None:
     model, job = deploy(own, tmp_path, words), train(own, words)
-    status = own.status()
-    ours = [each["pid"] for each in status["processes"] if each["key"] == "plane" or each["key"].startswith("gateway")]
-    for pid in (status["supervisor_pid"], *ours):
-        os.kill(pid, signal.SIGKILL)
-    for pid in (status["supervisor_pid"], *ours):
-        planes.wait_until(lambda pid=pid: not is_alive(pid), "it is dead")  # type: ignore[misc]
+    planes.kill_all_but_replicas(own)
     port = int(own.control_url.rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):
         refused = own.cli("up", "--detach", "--port", str(port), "--inference-port", "0", check=False)
@@ -157,7 +151,3 @@ def test_the_next_supervisor_ends_what_escaped_from_a_dead_replica(
     os.kill(status["supervisor_pid"], signal.SIGKILL)
     os.kill(replica, signal.SIGKILL)
     planes.wait_until(lambda: first not in escapes.sleeping(word), "it is gone")
-
-
-def is_alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE

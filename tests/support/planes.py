@@ -121,6 +121,28 @@ def members(data_dir: Path) -> list[psutil.Process]:
     return found
 
 
+def kill_all_but_replicas(plane: TestPlane) -> None:
+    """Nothing is left that could revive a supervisor.
+
+    The supervisor is stopped first and killed last: it starts nothing again, and no other process sees it die, which
+    would start another one.
+    """
+    status = plane.status()
+    supervisor = status["supervisor_pid"]
+    ours = [each["pid"] for each in status["processes"] if each["key"] == "plane" or each["key"].startswith("gateway")]
+    os.kill(supervisor, signal.SIGSTOP)
+    for pid in (*ours, supervisor):
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not any(map(_is_alive, (*ours, supervisor))), "they are dead")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def end_all(data_dir: Path) -> None:
     """Again and again: one that is killed last may have started another one before."""
     for _ in range(20):
