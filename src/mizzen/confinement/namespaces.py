@@ -34,18 +34,27 @@ def enter(*, own: bool, plan: MountPlan = NOTHING) -> None:
 
     Raises OSError.
     """
+    unshare(_NEWIPC, own=own)
+    _apply(plan)
+    if own:
+        with suppress(OSError):  # an old kernel; Landlock still protects what matters there
+            mount_proc(_RDONLY, "hidepid=ptraceable")
+
+
+def unshare(kinds: int, *, own: bool) -> None:
+    """Moves this process to new namespaces of these kinds, and to one with mounts of its own. Raises OSError."""
     user, group = os.getuid(), os.getgid()
-    wanted = _NEWNS | _NEWIPC | (0 if own else _NEWUSER)
-    _check(syscalls.libc().unshare(ctypes.c_int(wanted)), "unshare")
+    _check(syscalls.libc().unshare(ctypes.c_int(_NEWNS | kinds | (0 if own else _NEWUSER))), "unshare")
     if not own:
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/setgroups", "deny")
         _write("/proc/self/gid_map", f"{group} {group} 1")
     _mount("none", "/", "", _REC | _PRIVATE, "")
-    _apply(plan)
-    if own:
-        with suppress(OSError):  # an old kernel; Landlock still protects what matters there
-            _mount("proc", "/proc", "proc", _RDONLY | _NOSUID | _NODEV | _NOEXEC, "hidepid=ptraceable")
+
+
+def mount_proc(flags: int = 0, options: str = "") -> None:
+    """Shows the processes of this process's PID namespace. Raises OSError."""
+    _mount("proc", "/proc", "proc", flags | _NOSUID | _NODEV | _NOEXEC, options)
 
 
 def mark_of(pid: int) -> str:

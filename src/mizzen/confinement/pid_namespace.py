@@ -18,13 +18,12 @@ from contextlib import suppress
 from functools import cache
 from typing import Literal, NoReturn
 
-from mizzen.confinement import syscalls
+from mizzen.confinement import namespaces, syscalls
 
 Access = Literal["own", "user", "none"]
 """How a process gets the namespace: by root, through a user namespace, or not at all."""
 
-_NEWNS, _NEWUSER, _NEWPID = 0x00020000, 0x10000000, 0x20000000
-_NOSUID, _NODEV, _NOEXEC, _REC, _PRIVATE = 2, 4, 8, 16384, 1 << 18
+_NEWPID = 0x20000000
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 _MARK = "mz-"
 _NAME_LENGTH = 15
@@ -42,13 +41,7 @@ def enter(*, own: bool, run: str) -> None:
 
     Called between fork and exec. `run`: the id of this start, a mark on the watcher. Raises OSError.
     """
-    user, group = os.getuid(), os.getgid()
-    _check(syscalls.libc().unshare(ctypes.c_int(_NEWPID | _NEWNS | (0 if own else _NEWUSER))), "unshare")
-    if not own:
-        _write("/proc/self/uid_map", f"{user} {user} 1")
-        _write("/proc/self/setgroups", "deny")
-        _write("/proc/self/gid_map", f"{group} {group} 1")
-    _mount("none", "/", "", _REC | _PRIVATE)
+    namespaces.unshare(_NEWPID, own=own)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     reading, writing = os.pipe()
     init = os.fork()
@@ -66,7 +59,7 @@ def enter(*, own: bool, run: str) -> None:
     except BlockingIOError:
         pass
     os.close(reading)
-    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC)
+    namespaces.mount_proc()
     # Each in its own group: a signal to a group arrives once.
     os.setpgid(0, 0)
     program = os.fork()
@@ -132,19 +125,3 @@ def _close_all(kept: set[int]) -> None:
 def _rename(name: str) -> None:
     text = ctypes.create_string_buffer(name.encode())
     syscalls.libc().prctl(ctypes.c_int(_PR_SET_NAME), text, 0, 0, 0)
-
-
-def _mount(source: str, target: str, kind: str, flags: int) -> None:
-    words = (each.encode() or None for each in (source, target, kind))
-    _check(syscalls.libc().mount(*words, ctypes.c_ulong(flags), None), f"mount {target}")
-
-
-def _write(path: str, text: str) -> None:
-    handle = os.open(path, os.O_WRONLY)
-    try:
-        os.write(handle, text.encode())
-    finally:
-        os.close(handle)
-
-
-_check = syscalls.check
